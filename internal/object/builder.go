@@ -28,15 +28,9 @@ type BuilderSection struct {
 	// Content is written unchanged; it is not copied through memory.
 	Content content.Content
 	// Parts are more content, in the order of their offsets; zeros fill the gaps.
-	Parts []Part
+	Parts []content.Part
 	// Size is the size in memory of an elf.ShtNobits section, which has no content.
 	Size uint64
-}
-
-// Part is content at an offset in a section.
-type Part struct {
-	Offset  int64
-	Content content.Content
 }
 
 // size returns the number of bytes in the file.
@@ -49,10 +43,10 @@ func (s *BuilderSection) size() uint64 {
 }
 
 // pieces returns the content of a section that begins at an offset in the file.
-func (s *BuilderSection) pieces(at uint64, body content.Content) []piece {
-	list := []piece{{at, body}}
+func (s *BuilderSection) pieces(at uint64, body content.Content) []content.Part {
+	list := []content.Part{partAt(at, body)}
 	for _, p := range s.Parts {
-		list = append(list, piece{at + uint64(p.Offset), p.Content})
+		list = append(list, partAt(at+uint64(p.Offset), p.Content))
 	}
 	return list
 }
@@ -71,7 +65,12 @@ type BuilderSymbol struct {
 // Builder builds a relocatable 64-bit little-endian ELF object. The bytes
 // depend only on the calls.
 type Builder struct {
-	h        elfHeader
+	parts
+	h elfHeader
+}
+
+// parts are the sections, symbols and relocations of a new object.
+type parts struct {
 	sections []BuilderSection
 	symbols  []BuilderSymbol
 	relocs   [][]builderReloc // by section
@@ -90,21 +89,22 @@ func NewBuilder(machine uint16) *Builder {
 }
 
 // Section adds a section. Sections keep the order of the calls.
-func (b *Builder) Section(s BuilderSection) SectionID {
+func (b *parts) Section(s BuilderSection) SectionID {
 	b.sections = append(b.sections, s)
 	b.relocs = append(b.relocs, nil)
 	return SectionID(len(b.sections))
 }
 
 // Symbol adds a symbol.
-func (b *Builder) Symbol(s BuilderSymbol) SymbolID {
+func (b *parts) Symbol(s BuilderSymbol) SymbolID {
 	b.symbols = append(b.symbols, s)
 	return SymbolID(len(b.symbols))
 }
 
 // Relocate adds a relocation of the given machine type to a section: at offset,
-// against symbol plus addend.
-func (b *Builder) Relocate(section SectionID, offset uint64, typ uint32, symbol SymbolID, addend int64) {
+// against symbol plus addend. COFFBuilder stores the addend in the content of the
+// section, which must be in memory.
+func (b *parts) Relocate(section SectionID, offset uint64, typ uint32, symbol SymbolID, addend int64) {
 	b.relocs[section-1] = append(b.relocs[section-1], builderReloc{offset, typ, symbol, addend})
 }
 
@@ -146,7 +146,7 @@ func (b *Builder) Write(out content.Sink) error {
 	contents[len(contents)-1] = content.Memory(names.Bytes())
 
 	at := b.h.ehdrSize()
-	var pieces []piece
+	var pieces []content.Part
 	for i := range headers {
 		h := &headers[i]
 		at = alignUp(at, h.Align, 0)
@@ -167,11 +167,11 @@ func (b *Builder) Write(out content.Sink) error {
 	for i := range headers {
 		end.section(&headers[i], names.Offset(titles[i]))
 	}
-	pieces = append(pieces, piece{shoff, content.Memory(end.buf)})
+	pieces = append(pieces, partAt(shoff, content.Memory(end.buf)))
 	head := elfEncoder{h: &b.h}
 	head.header(0, shoff, 0, count, strtab)
-	pieces = append([]piece{{0, content.Memory(head.buf)}}, pieces...)
-	return writePieces(pieces, 0, out)
+	pieces = append([]content.Part{{Content: content.Memory(head.buf)}}, pieces...)
+	return content.WriteParts(out, pieces, 0)
 }
 
 // numberSymbols orders the symbols, with the null symbol and the local ones

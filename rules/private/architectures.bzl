@@ -135,7 +135,7 @@ def arch_sources_of(ctx, where, extensions):
     Args:
       ctx: the rule's context; the rule has `ARCH_SRCS_ATTRS` and `srcs`.
       where: prefix of error messages, `label: rule`.
-      extensions: list of the extensions, without dot, of the files that can be for some architectures.
+      extensions: list of the extensions, such as `.hip`, of the files that can be for some architectures.
 
     Returns:
       a dict from a key of `arch_srcs` to a list of Files.
@@ -149,8 +149,8 @@ def arch_sources_of(ctx, where, extensions):
             _check_key(key, where + ": arch_srcs")
         sources[key] = [file for name in names for file in find(name)]
         for file in sources[key]:
-            if file.extension not in extensions:
-                fail("{}: arch_srcs: {} has the extension .{}, expected {}: files of other types are not for an architecture".format(where, file.short_path, file.extension, " or ".join(["." + extension for extension in extensions])))
+            if "." + file.extension not in extensions:
+                fail("{}: arch_srcs: {} has the extension .{}, expected {}: files of other types are not for an architecture".format(where, file.short_path, file.extension, " or ".join(extensions)))
     return sources
 
 def sources_for(sources, by_arch, target):
@@ -208,9 +208,12 @@ def architectures_of(ctx, where, kind, default = []):
     """
     archs = named_architectures(ctx, default)
     if not archs:
-        fail("{}: no architectures: set offload_archs, e.g. [\"gfx90a\", \"gfx942\"], or build with {}=gfx90a,gfx942".format(
+        examples = ["sm_80", "sm_90"] if kind == "cuda" else ["gfx90a", "gfx942"]
+        fail("{}: no architectures: set offload_archs, e.g. {}, or build with {}={}".format(
             where,
+            examples,
             flag_of(ctx.attr._offload_archs.label),
+            ",".join(examples),
         ))
     return target_ids.complete_all(kind, archs, where, "offload_archs")
 

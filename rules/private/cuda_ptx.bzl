@@ -11,7 +11,7 @@ load(":headers.bzl", "headers_of")
 load(":images.bzl", "declare_images", "image_providers")
 load(":linking.bzl", "HOST_ATTRS")
 load(":messages.bzl", "place")
-load(":sources.bzl", "HEADERS", "object_names", "source_name", "sources_of")
+load(":sources.bzl", "COMPILE_INPUT", "CXX_SOURCES", "HEADERS", "object_names", "source_name", "sources_of")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
 
@@ -31,7 +31,7 @@ def _compile(ctx, compiler, src, out, target, rdc, copts):
 def _cuda_ptx_impl(ctx):
     where = place(ctx, "cuda_ptx")
     if not sources_of(ctx):
-        fail("{}: srcs is empty: add CUDA sources".format(where))
+        fail("{}: srcs {}: add CUDA sources".format(where, "has only headers" if ctx.files.srcs else "is empty"))
     targets = architectures_of(ctx, where, _KIND)
     for target in targets:
         if target.kind != _KIND or not target.triple.startswith("nvptx64-") or not target.target_id.startswith("sm_"):
@@ -94,7 +94,8 @@ Output groups: `sm_90` and so on, the file of one architecture.
         "srcs": attr.label_list(
             doc = "CUDA sources. Each source is compiled separately. Only the sources of this target can include headers in this list.",
             mandatory = True,
-            allow_files = [".cu", ".cpp", ".cc", ".cxx"] + HEADERS,
+            allow_files = [".cu"] + CXX_SOURCES + HEADERS,
+            flags = COMPILE_INPUT,
         ),
     },
     exec_groups = CLANG_GROUPS,

@@ -8,7 +8,7 @@ DOWNLOAD_ATTRS = {
         doc = "Formats of authorization headers by host name, for entries of `netrc`, as in `http_archive`.",
     ),
     "integrity": attr.string(
-        doc = "Checksum of the download, such as `sha256-…`. If neither it nor `sha256` is set, the fetch fails and the error message shows the value.",
+        doc = "Checksum of the download, such as `sha256-...`. If neither it nor `sha256` is set, the fetch fails and the error message shows the value.",
     ),
     "netrc": attr.string(
         doc = "Path of a `.netrc` file with credentials; the file in NETRC or the home directory by default. Bazel's credential helpers take precedence.",

@@ -19,10 +19,13 @@ LINKER_INPUTS_ATTRS = {
 }
 
 # Attributes with flags of device code.
-_DEVICE_COPTS = ["arch_copts", "copts", "device_copts"]
+_DEVICE_COPTS = ["arch_copts", "copts", "cxxopts", "device_copts"]
 
 # Attributes with linker flags.
 _LINK_ATTRIBUTES = ["arch_linkopts", "device_linkopts", "linkopts"]
+
+# Attributes with compiler flags.
+_COMPILER_ATTRIBUTES = _DEVICE_COPTS + ["conlyopts", "host_copts"]
 
 # Prefixes of flags that select the architectures to compile for.
 _ARCH_FLAGS = ("--amdgpu-target", "--cuda-gpu-arch", "--offload-arch", "--no-offload-arch", "-mcpu=gfx")
@@ -60,6 +63,18 @@ def expand_flags(ctx, attribute):
     """
     return expand_texts(ctx, attribute, getattr(ctx.attr, attribute))
 
+def language_copts(ctx, language):
+    """Returns the flags of a library for all its sources of a language: `copts`, then `cxxopts` or `conlyopts`, as in cc_library.
+
+    Args:
+      ctx: the rule's context; the rule has these attributes.
+      language: `c`, or `c++`, which HIP is as well.
+
+    Returns:
+      list of strings for `add_flags`.
+    """
+    return expand_flags(ctx, "copts") + expand_flags(ctx, "conlyopts" if language == "c" else "cxxopts")
+
 def expand_texts(ctx, attribute, texts):
     """Returns flags from an attribute that is not a list, in the form of `expand_flags`.
 
@@ -79,14 +94,14 @@ def expand_texts(ctx, attribute, texts):
     for text in texts:
         expanded = _expand(ctx, attribute, text, targets)
 
-        if "copts" in attribute and expanded.startswith(_ARCH_FLAGS):
+        if attribute in _COMPILER_ATTRIBUTES and expanded.startswith(_ARCH_FLAGS):
             fail("{}: {}: {}: architectures belong in offload_archs: the rule adds this flag for each of them".format(
                 name_of(ctx.label),
                 attribute,
                 repr(text),
             ))
 
-        if "copts" in attribute and _RDC in expanded:
+        if attribute in _COMPILER_ATTRIBUTES and _RDC in expanded:
             check_rdc(ctx, attribute, [expanded])
 
         # A text that is only a Make variable can expand to several flags.

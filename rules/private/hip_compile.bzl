@@ -6,10 +6,11 @@ load(":compilation.bzl", "c_step", "compile", "hip_device_step", "hip_host_step"
 load(":debug_info.bzl", "split_debug_info")
 load(":device_bitcode.bzl", "bitcode_for")
 load(":device_link.bzl", "device_link", "hip_link_step")
+load(":flags.bzl", "expand_flags", "language_copts")
 load(":messages.bzl", "name_of")
 load(":program.bzl", "offload_arguments", "run_offload")
 load(":sanitizers.bzl", "sanitizer_flags")
-load(":sources.bzl", "object_names", "source_name", "sources_of")
+load(":sources.bzl", "HIP_SOURCES", "object_names", "source_name", "sources_of")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "LINK_GROUP")
 
@@ -106,24 +107,26 @@ def hip_sources(ctx):
     Returns:
       list of Files.
     """
-    return [src for src in sources_of(ctx) if src.extension != "c"]
+    return [src for src in sources_of(ctx) if not _is_c(ctx, src)]
 
-# The extensions of such files.
-_EXTENSIONS = ["hip", "cu", "cpp", "cc", "cxx"]
+def _is_c(ctx, src):
+    return src.extension == "c" and not getattr(ctx.attr, "c_as_hip", False)
 
-def c_objects(ctx, compiler, *, copts):
+def c_objects(ctx, compiler):
     """Compiles the C sources of a rule.
 
     Args:
-      ctx: the rule's context; it has `CLANG_GROUPS` and `HOST_ATTRS`.
+      ctx: the rule's context; it has `CLANG_GROUPS`, `LIBRARY_ATTRS` and `HOST_ATTRS`.
       compiler: result of `compiler_of`.
-      copts: compiler flags.
 
     Returns:
       list of objects.
     """
-    sources = [src for src in sources_of(ctx) if src.extension == "c"]
+    sources = [src for src in sources_of(ctx) if _is_c(ctx, src)]
     objects = []
+    copts = language_copts(ctx, "c") + expand_flags(ctx, "host_copts") if sources else []
+    if any([flag in " ".join(copts) for flag in ["-x hip", "-xhip"]]):
+        fail("{}: copts: -x hip: {} is compiled as C, for the host only: set c_as_hip = True instead".format(name_of(ctx.label), sources[0].short_path))
     step = c_step(compiler, copts = copts) if sources else None
     for src, name in zip(sources, object_names(ctx, sources)):
         out = ctx.actions.declare_file("{}/c/{}.o".format(ctx.label.name, name))
@@ -161,9 +164,9 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
     all_sources = hip_sources(ctx)
     names = dict(zip(all_sources, object_names(ctx, all_sources)))
     source_names = {src: source_name(ctx.label, src) for src in all_sources}
-    by_arch = arch_sources_of(ctx, where, _EXTENSIONS)
+    by_arch = arch_sources_of(ctx, where, HIP_SOURCES + ([".c"] if getattr(ctx.attr, "c_as_hip", False) else []))
     if not names:
-        fail("{}: srcs is empty: add HIP sources".format(where))
+        fail("{}: srcs {}: add HIP sources".format(where, "has only headers" if ctx.files.srcs else "is empty"))
     targets = hip_targets(ctx, where)
     relocatable = [dep for dep in ctx.attr.device_deps if OffloadDeviceBitcodeInfo not in dep]
     if relocatable and not rdc:

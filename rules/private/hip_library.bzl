@@ -10,7 +10,7 @@ load(":cc_flags.bzl", "cc_configuration")
 load(":compilation.bzl", "compilation_id_of", "compiler_of", "own_entries")
 load(":compression.bzl", "COMPRESSION_ATTRS", "compression_of")
 load(":debug_info.bzl", "DEBUG_INFO_ATTRS")
-load(":flags.bzl", "expand_flags")
+load(":flags.bzl", "expand_flags", "language_copts")
 load(":headers.bzl", "library_headers")
 load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "c_objects", "hip_host_objects", "hip_images", "hip_sources")
 load(":hip_device_link.bzl", "DEVICE_LINK_SUFFIX", "HipUnlinkedInfo", "device_link_symbol")
@@ -20,7 +20,7 @@ load(":linking.bzl", "HOST_ATTRS", "entries_suffix", "hold_fat_binary", "host_tr
 load(":lto.bzl", "LTO_ATTRS", "lto_of")
 load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
-load(":sources.bzl", "HEADERS", "sources_of")
+load(":sources.bzl", "COMPILE_INPUT", "HEADERS", "HIP_SOURCES")
 load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
 load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 
@@ -97,15 +97,14 @@ def _openmp_runtime_of(ctx, host_copts):
 def _hip_library_impl(ctx):
     where = place(ctx, "hip_library")
     sources = hip_sources(ctx)
-    only_c = sources_of(ctx) and not sources
-    rdc = ctx.attr.rdc and not only_c
+    rdc = ctx.attr.rdc and bool(sources)
     if not ctx.attr.rdc and not ctx.attr.device_link:
         fail("{}: device_link = False requires rdc = True: without it, the device code of each source is separate".format(where))
     cc = cc_configuration(ctx, counts = True)
-    copts = expand_flags(ctx, "copts")
+    copts = language_copts(ctx, "c++")
     headers = library_headers(ctx, cc)
     compiler = compiler_of(ctx, cc = cc, headers = headers)
-    made = struct(objects = None, units = []) if only_c else hip_images(
+    made = struct(objects = None, units = []) if not sources else hip_images(
         ctx,
         compiler,
         copts = copts + expand_flags(ctx, "device_copts"),
@@ -119,7 +118,7 @@ def _hip_library_impl(ctx):
     host_objects = hip_host_objects(ctx, compiler, copts = host_copts, entries = _entries(ctx, rdc), rdc = rdc, sources = sources)
     providers = [made.objects] if rdc else []
     bundles = []
-    if not ctx.attr.device_link and not only_c:
+    if not ctx.attr.device_link and sources:
         objects, unlinked = _unlinked(ctx, device_objects = made.objects, host_objects = host_objects)
         providers.append(unlinked)
     elif rdc:
@@ -127,11 +126,11 @@ def _hip_library_impl(ctx):
     else:
         objects, bundles = _linked_alone(ctx, compiler, host_objects = host_objects, sources = sources, units = made.units, where = where)
     runtime = _runtime_of(ctx, compiler)
-    objects = objects + c_objects(ctx, compiler, copts = host_copts)
+    objects = objects + c_objects(ctx, compiler)
     if len(bundles) == 1:
         providers.append(bundles[0])
     images = [image for unit in made.units for image in unit.images]
-    return library_providers(ctx, compiler, context = _exported(ctx, headers, runtime), counted = True, objects = objects, runtimes = [runtime] + _openmp_runtime_of(ctx, host_copts)) + providers + [
+    return library_providers(ctx, compiler, context = _exported(ctx, headers, runtime), counted = True, objects = objects, runtimes = [runtime] + _openmp_runtime_of(ctx, host_copts + expand_flags(ctx, "conlyopts"))) + providers + [
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
             _validation = depset(
@@ -142,6 +141,7 @@ def _hip_library_impl(ctx):
                 ],
             ),
             bundle = depset([bundle.file for bundle in bundles]),
+            compilation_outputs = depset(objects),
             **image_groups(images)
         ),
     ]
@@ -185,9 +185,12 @@ cc_binary(
 
 Default outputs: the objects of the library.
 
-Output groups: `bundle`, the bundles; `gfx942` and so on, the images of one architecture; `debug_info`, see `split_debug_info`; `_validation`, the [checks](../howto/validation.md).
+Output groups: `bundle`, the bundles; `compilation_outputs`, the objects, as in `cc_library`; `gfx942` and so on, the images of one architecture; `debug_info`, see `split_debug_info`; `_validation`, the [checks](../howto/validation.md).
 """,
     attrs = DEVICE_ATTRS | DEBUG_INFO_ATTRS | DEVICE_DEPS_ATTRS | LTO_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | ARCH_SRCS_ATTRS | {
+        "c_as_hip": attr.bool(
+            doc = "Whether to compile `.c` sources as HIP, as hipcc does with `-x hip`.",
+        ),
         "device_link": attr.bool(
             default = True,
             doc = "Whether this target links the device code. `False` requires `rdc = True`: a `hip_device_link` then links it together with that of other libraries. Programs without one fail to link.",
@@ -196,9 +199,9 @@ Output groups: `bundle`, the bundles; `gfx942` and so on, the images of one arch
             doc = "Whether to compile to relocatable device code (hipcc's `-fgpu-rdc`), so that sources can call device functions of each other. Sources are compiled to bitcode, and the device link generates code.",
         ),
         "srcs": attr.label_list(
-            doc = "HIP sources. Each source is compiled separately, `.c` as C, for the host only. Only the sources of this target can include headers in this list.",
-            mandatory = True,
-            allow_files = [".hip", ".cu", ".cpp", ".cc", ".cxx", ".c"] + HEADERS,
+            doc = "HIP sources. Each source is compiled separately, `.c` as C, for the host only, unless `c_as_hip` is set. Only the sources of this target can include headers in this list. Without sources, the library only has headers.",
+            allow_files = HIP_SOURCES + [".c"] + HEADERS,
+            flags = COMPILE_INPUT,
         ),
         "_host_openmp_runtime": attr.label(
             default = "//rules/settings:host_openmp_runtime",

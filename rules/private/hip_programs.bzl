@@ -29,10 +29,13 @@ _PROGRAM_ATTRS = [
 # Attributes that both targets have.
 _COMMON_ATTRS = [
     "additional_linker_inputs",
+    "applicable_licenses",
+    "aspect_hints",
     "compatible_with",
     "deprecation",
     "exec_compatible_with",
     "features",
+    "package_metadata",
     "restricted_to",
     "tags",
     "target_compatible_with",
@@ -71,7 +74,7 @@ def _exec_properties(kwargs):
     return {"exec_properties": library}, {"exec_properties": program}
 
 def _program(rule, name, srcs, deps, visibility, kwargs, tags = [], incompatible = []):
-    kwargs = dict(kwargs)
+    kwargs = {key: value for key, value in kwargs.items() if value != None}
     of_library, of_program = _exec_properties(kwargs)
     program = {key: value for key, value in kwargs.items() if key in _PROGRAM_ATTRS}
     common = {key: value for key, value in kwargs.items() if key in _COMMON_ATTRS}

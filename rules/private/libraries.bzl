@@ -6,19 +6,25 @@ load(":architectures.bzl", "ARCH_COPTS_ATTRS", "DEVICE_LINKOPTS_ATTRS")
 load(":cc_flags.bzl", "cc_configuration")
 load(":compilation.bzl", "compile", "parse_step")
 load(":device_link.bzl", "device_link", "merge_objects_step")
-load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "expand_flags")
+load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "expand_flags", "language_copts")
 load(":headers.bzl", "context_of")
 load(":linking.bzl", "host_triple")
 load(":messages.bzl", "name_of")
-load(":sources.bzl", "object_names", "private_headers_of")
+load(":sources.bzl", "COMPILE_INPUT", "HEADERS", "HIP_SOURCES", "object_names", "private_headers_of")
 
 # The attributes of such a rule, except srcs.
 LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS | LINKER_INPUTS_ATTRS | {
     "alwayslink": attr.bool(
         doc = "As in `cc_library`: whether programs include objects that they do not refer to. Such an object adds its kernels and their registration.",
     ),
+    "conlyopts": attr.string_list(
+        doc = "As in `cc_library`: additional compiler flags for sources that are compiled as C, after `copts`.",
+    ),
     "copts": attr.string_list(
         doc = "Additional compiler flags for host and device code.",
+    ),
+    "cxxopts": attr.string_list(
+        doc = "As in `cc_library`: additional compiler flags for sources that are compiled as C++ or HIP, for host and device code, after `copts`.",
     ),
     "data": attr.label_list(
         doc = "Files that programs require at run time.",
@@ -32,14 +38,15 @@ LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS
         providers = [CcInfo],
     ),
     "device_copts": attr.string_list(
-        doc = "Additional compiler flags for device code, after `copts`.",
+        doc = "Additional compiler flags for device code, after `copts`, `conlyopts` and `cxxopts`.",
     ),
     "hdrs": attr.label_list(
         doc = "Headers that the sources and dependents include, by their path relative to the workspace.",
         allow_files = True,
+        flags = COMPILE_INPUT,
     ),
     "host_copts": attr.string_list(
-        doc = "Additional compiler flags for host code, after `copts`.",
+        doc = "Additional compiler flags for host code, after `copts`, `conlyopts` and `cxxopts`.",
     ),
     "implementation_deps": attr.label_list(
         doc = "Libraries whose headers only the sources include, not the dependents. They are linked in the same way as `deps`.",
@@ -67,6 +74,7 @@ LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS
     "textual_hdrs": attr.label_list(
         doc = "Headers that cannot be compiled separately, such as those that only compile inside another file.",
         allow_files = True,
+        flags = COMPILE_INPUT,
     ),
 }
 
@@ -87,7 +95,7 @@ def parse_headers(ctx, compiler, *, language):
     if not compiler.cc.parses_headers:
         return []
     files = [file for file in ctx.files.hdrs + private_headers_of(ctx) if file.extension not in _TEXTUAL]
-    step = parse_step(compiler, copts = expand_flags(ctx, "copts") + expand_flags(ctx, "host_copts"), language = language)
+    step = parse_step(compiler, copts = language_copts(ctx, "c++") + expand_flags(ctx, "host_copts"), language = language)
     parsed = []
     for file, name in zip(files, object_names(ctx, files)):
         out = ctx.actions.declare_file("{}/headers/{}.parsed".format(ctx.label.name, name))
@@ -129,7 +137,7 @@ def merged_object(ctx, objects):
     return out
 
 # Extensions of files for which coverage is collected.
-_COUNTED = ["c", "cc", "cpp", "cu", "cuh", "cxx", "h", "hh", "hip", "hpp", "hxx", "inl"]
+_COUNTED = [extension[1:] for extension in HIP_SOURCES + HEADERS + [".c"]]
 
 def library_providers(ctx, compiler, *, context, objects, runtimes, counted = False):
     """Returns the providers of a rule with `LIBRARY_ATTRS` for C++ programs.

@@ -16,7 +16,7 @@ def _offload_archive_impl(ctx):
         else:
             bundles.extend(dep[DefaultInfo].files.to_list())
     if not bundles:
-        fail("{}: srcs is empty: add offload_bundle targets or files".format(where))
+        fail("{}: srcs {}: add offload_bundle targets or files".format(where, "has targets without files" if ctx.attr.srcs + ctx.attr.bundles else "is empty"))
     out = ctx.actions.declare_file(ctx.attr.out or "lib{}.a".format(ctx.label.name))
     args = offload_arguments(ctx, "archive")
     args.add("--check")

@@ -13,12 +13,15 @@ def _offload_bundle_impl(ctx):
     images = images_of(ctx, where).to_list()
     if not images:
         fail("{}: images: no image in {}".format(where, ", ".join([name_of(dep.label) for dep in ctx.attr.images])))
+    host = ctx.attr.host
+    if host and (host.count("-") != 3 or not all(host.split("-"))):
+        fail("{}: host is {}, expected a triple of four fields, such as x86_64-unknown-linux-gnu, or \"\" for no host entry".format(where, repr(host)))
     out = ctx.actions.declare_file(ctx.attr.out or ctx.label.name + ".hipfb")
     bundle = bundle_images(
         ctx,
         alignment = ctx.attr.alignment,
         compression = compression_of(ctx, where),
-        host = ctx.attr.host,
+        host = host,
         images = images,
         out = out,
         type = ctx.attr.type,

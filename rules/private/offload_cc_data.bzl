@@ -43,8 +43,8 @@ def _source_of(ctx, where):
 
 def _offload_cc_data_impl(ctx):
     where = place(ctx, "offload_cc_data")
-    if ctx.attr.alignment < 1:
-        fail("{}: alignment is {}, expected a power of two".format(where, ctx.attr.alignment))
+    if ctx.attr.alignment < 1 or ctx.attr.alignment & (ctx.attr.alignment - 1):
+        fail("{}: alignment is {}, expected a power of two, such as 4096".format(where, ctx.attr.alignment))
     symbol = _symbol_of(ctx, where)
     src = _source_of(ctx, where)
 

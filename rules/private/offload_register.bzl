@@ -14,7 +14,7 @@ def _offload_register_impl(ctx):
     kind = ctx.attr.kind
     if kind == "openmp":
         if ctx.attr.src or not ctx.attr.images:
-            fail("{}: kind is openmp, which registers single images: set images instead of src".format(where))
+            fail("{}: kind is openmp, which registers single images: set images{}".format(where, " instead of src" if ctx.attr.src else ""))
         images = images_of(ctx, where).to_list()
         for image in images:
             if image.kind != "openmp":
@@ -23,7 +23,7 @@ def _offload_register_impl(ctx):
     else:
         if ctx.attr.images or not ctx.attr.src:
             one = "offload binary" if kind == "sycl" else "fat binary"
-            fail("{}: kind is {}, which registers one {}: set src instead of images".format(where, kind, one))
+            fail("{}: kind is {}, which registers one {}: set src{}".format(where, kind, one, " instead of images" if ctx.attr.images else ""))
         if OffloadBundleInfo in ctx.attr.src:
             others = [id for id in ctx.attr.src[OffloadBundleInfo].entry_ids if not id.startswith(kind) and not id.startswith("host-")]
             if others:

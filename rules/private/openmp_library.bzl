@@ -5,11 +5,11 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "architectures_of", "check_compiler", "device_linkopts_of")
 load(":cc_flags.bzl", "cc_configuration")
-load(":compilation.bzl", "compile", "compiler_of", "is_nvidia", "openmp_device_step", "openmp_host_step", "openmp_object_step", "openmp_source_step", "openmp_triple", "own_entries")
+load(":compilation.bzl", "compile", "compiler_of", "is_nvidia", "openmp_device_step", "openmp_host_step", "openmp_language", "openmp_object_step", "openmp_source_step", "openmp_triple", "own_entries")
 load(":debug_info.bzl", "DEBUG_INFO_ATTRS", "split_debug_info")
 load(":device_bitcode.bzl", "bitcode_for")
 load(":device_link.bzl", "device_link", "openmp_link_step")
-load(":flags.bzl", "expand_flags")
+load(":flags.bzl", "expand_flags", "language_copts")
 load(":headers.bzl", "library_headers")
 load(":images.bzl", "image_groups")
 load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers", "merged_object", "parse_headers")
@@ -18,7 +18,7 @@ load(":lto.bzl", "LTO_ATTRS", "lto_of")
 load(":messages.bzl", "place")
 load(":offload_binary.bzl", "add_image")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
-load(":sources.bzl", "HEADERS", "object_names", "source_name", "sources_of")
+load(":sources.bzl", "COMPILE_INPUT", "CXX_SOURCES", "HEADERS", "object_names", "source_name", "sources_of")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
 
@@ -48,7 +48,7 @@ def _host(ctx, compiler, src, name, *, empty_lines, entries, targets):
     Returns:
       a struct: full, the source with its headers; ir, bitcode for compilations for devices; object.
     """
-    copts = expand_flags(ctx, "copts") + expand_flags(ctx, "host_copts")
+    copts = language_copts(ctx, openmp_language(src)) + expand_flags(ctx, "host_copts")
     full = ctx.actions.declare_file("{}/{}.full.{}".format(ctx.label.name, name, src.extension))
     compile(
         ctx,
@@ -99,7 +99,7 @@ def _device_object(ctx, compiler, src, name, *, host, lto, target, where):
             target,
             # The image for a CPU calls functions of the program.
             bitcode = bitcode_for(ctx.attr.device_deps, target, where) if target.target_id else [],
-            copts = expand_flags(ctx, "copts"),
+            copts = language_copts(ctx, openmp_language(src)),
             device_copts = expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target),
             ir = host.ir,
             lto = lto,
@@ -121,7 +121,7 @@ def _link(ctx, compiler, linked, target):
         openmp_link_step(
             ctx,
             target,
-            copts = compiler.language_flags("c++", True) + expand_flags(ctx, "copts") + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target),
+            copts = compiler.language_flags("c++", True) + language_copts(ctx, "c++") + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target),
             advice = _UNDEFINED,
             linkopts = device_linkopts_of(ctx, target),
             triple = openmp_triple(target),
@@ -152,7 +152,7 @@ def _pack(ctx, image, folder, where):
 def _openmp_library_impl(ctx):
     where = place(ctx, "openmp_library")
     if not sources_of(ctx):
-        fail("{}: srcs is empty: add C or C++ sources".format(where))
+        fail("{}: srcs {}: add C or C++ sources, or use cc_library for headers".format(where, "has only headers" if ctx.files.srcs else "is empty"))
     targets = architectures_of(ctx, where, _KIND, default = [host_triple(ctx)])
     for target in targets:
         if target.kind != _KIND:
@@ -193,6 +193,7 @@ def _openmp_library_impl(ctx):
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
             _validation = depset(parse_headers(ctx, compiler, language = ["-x", "c++", "-fopenmp"])),
+            compilation_outputs = depset(objects),
             **image_groups(images)
         ),
     ]
@@ -232,7 +233,7 @@ The setting `//rules/settings:openmp_runtime` selects the runtime. The default i
 
 Default outputs: the objects of the library.
 
-Output groups: `gfx90a`, `x86_64-pc-linux-gnu` and so on, the image of one target; `debug_info`, see `split_debug_info`; `_validation`, the headers with the feature `parse_headers`.
+Output groups: `gfx90a`, `x86_64-pc-linux-gnu` and so on, the image of one target; `compilation_outputs`, the objects, as in `cc_library`; `debug_info`, see `split_debug_info`; `_validation`, the headers with the feature `parse_headers`.
 """,
     attrs = DEVICE_ATTRS | DEBUG_INFO_ATTRS | LTO_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | {
         "device_deps": attr.label_list(
@@ -244,9 +245,10 @@ Output groups: `gfx90a`, `x86_64-pc-linux-gnu` and so on, the image of one targe
                   "programs that clang links with `-fopenmp --offload-arch`; their device link ignores its images.",
         ),
         "srcs": attr.label_list(
-            doc = "C or C++ sources. Each source is compiled separately. Only the sources of this target can include headers in this list.",
+            doc = "C or C++ sources, unlike in `cc_library` at least one: headers without sources have no device code. Each source is compiled separately. Only the sources of this target can include headers in this list.",
             mandatory = True,
-            allow_files = [".c", ".cpp", ".cc", ".cxx"] + HEADERS,
+            allow_files = [".c"] + CXX_SOURCES + HEADERS,
+            flags = COMPILE_INPUT,
         ),
         "_runtime": attr.label(
             default = "//rules/settings:openmp_runtime",

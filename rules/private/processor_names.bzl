@@ -29,12 +29,13 @@ def _nearest(name):
             best, least = known, distance
     return best
 
-def check_processor(target_id, where):
+def check_processor(target_id, where, kind = "hipv4"):
     """Fails if a short target ID has a processor that LLVM does not know, or a feature that the processor does not have.
 
     Args:
       target_id: such as `gfx90a:xnack+` or `sm_90`.
       where: prefix of error messages.
+      kind: the offload kind of the target; empty if it cannot be an entry ID.
     """
     for separator in [",", ";", " "]:
         if separator in target_id.strip():
@@ -50,11 +51,16 @@ def check_processor(target_id, where):
         if processor in ARCH_GROUPS:
             fail("{}: {} is a group of architectures, but {} cannot be a group: name its members, {}".format(where, repr(processor), "a target" if processor == target_id else "something with features", ", ".join(ARCH_GROUPS[processor])))
         near = _nearest(processor)
-        fail("{}: {} is not a processor of LLVM{}. If your compiler supports it, write a full entry ID, such as hipv4-amdgcn-amd-amdhsa--{}".format(
+        advice = ". If your compiler supports it, write a full entry ID, such as {}-{}--{}".format(
+            kind,
+            "nvptx64-nvidia-cuda" if kind == "cuda" else "amdgcn-amd-amdhsa",
+            processor,
+        )
+        fail("{}: {} is not a processor of LLVM{}{}".format(
             where,
             repr(processor),
             ": did you mean {}?".format(near) if near else ", such as gfx90a, gfx942 or sm_90",
-            processor,
+            advice if kind else "",
         ).replace("?.", "?"))
     known = FEATURES.get(processor, [])
     for part in target_id.split(":")[1:]:

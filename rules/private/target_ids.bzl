@@ -107,7 +107,7 @@ def _is_short(text):
 
 def _complete_short(kind, text, where):
     if _is_name(text.split(":")[0]) or any([c in text for c in [",", ";", " "]]):
-        check_processor(text, where)
+        check_processor(text, where, kind)
     target_id = _canonical(text, where)
     nvidia = text.startswith("sm_")
     if nvidia and kind in ("hip", "hipv4"):

@@ -248,6 +248,13 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
             target = "bundle_whole_" + case,
         )
     failure_test(
+        name = "bundle_host_test",
+        host = "x86_64-linux-gnu",
+        images = [":images_gfx942"],
+        message = "{}: offload_bundle: host is \"x86_64-linux-gnu\", expected a triple of four fields, such as x86_64-unknown-linux-gnu",
+        rule = offload_bundle,
+    )
+    failure_test(
         name = "bundle_version_test",
         bundle_version = 1,
         images = [":images_gfx942"],

@@ -95,6 +95,7 @@ def cc_data_tests(name):
         ("data_digit_inside_test", "symbol \"a1-b\" is not a C identifier: found \"-\"", {"src": "a.h", "symbol": "a1-b"}),
         ("data_digit_test", "symbol \"1a\" is not a C identifier: found \"1\"", {"src": "a.h", "symbol": "1a"}),
         ("data_alignment_test", "{}: offload_cc_data: alignment is 0, expected a power of two", {"alignment": 0, "src": "a.h"}),
+        ("data_power_test", "{}: offload_cc_data: alignment is 6, expected a power of two, such as 4096", {"alignment": 6, "src": "a.h"}),
         ("data_images_test", "{}: offload_cc_data: src: //tests/analysis:data_two_images has 2 images (gfx90a, gfx942), expected one file: combine them with offload_bundle(images = [\"//tests/analysis:data_two_images\"])", {"src": ":data_two_images"}),
     ]:
         failure_test(

@@ -80,7 +80,8 @@ def cuda_ptx_tests(name):
     )
     failures = {
         "amd": (["a.cu"], ["gfx942"], "offload_archs: gfx942 is not an NVIDIA GPU, such as sm_70 or sm_90a"),
-        "no_archs": (["a.cu"], [], "no architectures: set offload_archs"),
+        "no_archs": (["a.cu"], [], "no architectures: set offload_archs, e.g. [\"sm_80\", \"sm_90\"], or build with --//rules/settings:offload_archs=sm_80,sm_90"),
+        "no_processor": (["a.cu"], ["sm90"], "offload_archs: \"sm90\" is not a processor of LLVM: did you mean sm_90? If your compiler supports it, write a full entry ID, such as cuda-nvptx64-nvidia-cuda--sm90"),
         "no_srcs": ([], ["sm_70"], "srcs is empty: add CUDA sources"),
         "openmp": (["a.cu"], ["openmp-nvptx64-nvidia-cuda-unknown-sm_70"], "offload_archs: sm_70 is not an NVIDIA GPU"),
     }

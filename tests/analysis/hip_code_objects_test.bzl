@@ -201,6 +201,13 @@ def hip_code_objects_tests(name):
             rule = hip_code_objects,
         )
     failure_test(
+        name = "hip_only_headers_test",
+        srcs = ["a.h"],
+        message = "{}: hip_code_objects: srcs has only headers: add HIP sources",
+        offload_archs = ["gfx942"],
+        rule = hip_code_objects,
+    )
+    failure_test(
         name = "hip_no_srcs_test",
         srcs = [],
         message = "{}: hip_code_objects: srcs is empty: add HIP sources",

@@ -77,7 +77,7 @@ def library_tests(name):
         name = "lib_provides_test",
         entry_ids = ["host-x86_64-unknown-linux-gnu-", "hipv4-amdgcn-amd-amdhsa--gfx90a", "hipv4-amdgcn-amd-amdhsa--gfx942"],
         files = ["lib/host/a.o", "lib/host/a_cu.o", "lib.register.o"],
-        groups = {"bundle": ["lib.hipfb"], "gfx942": ["lib/gfx942.co"]},
+        groups = {"bundle": ["lib.hipfb"], "compilation_outputs": ["lib/host/a.o", "lib/host/a_cu.o", "lib.register.o"], "gfx942": ["lib/gfx942.co"]},
         images = ["hipv4-amdgcn-amd-amdhsa--gfx90a lib/gfx90a.co", "hipv4-amdgcn-amd-amdhsa--gfx942 lib/gfx942.co"],
         target = "lib",
     )
@@ -260,6 +260,7 @@ def library_tests(name):
         ("bundle_kind", {"src": ":bundle_openmp"}, "src: //tests/analysis:bundle_openmp has the entry openmp-amdgcn-amd-amdhsa--gfx90a, expected kind hip"),
         ("two_files", {"src": ":two_files"}, "src: //tests/analysis:two_files has 2 files, expected one; name a file, or a target with one"),
         ("sycl_images", {"images": [":images_gfx942"], "kind": "sycl"}, "kind is sycl, which registers one offload binary: set src instead of images"),
+        ("nothing", {}, "kind is hip, which registers one fat binary: set src"),
         ("hip_images", {"images": [":images_gfx942"]}, "kind is hip, which registers one fat binary: set src instead of images"),
         ("image_kind", {"images": [":images_gfx942"], "kind": "openmp"}, "images: //tests/analysis:images_gfx942 has an image of kind hipv4, expected openmp"),
         ("openmp_bundle", {"src": ":bundle", "kind": "openmp"}, "kind is openmp, which registers single images: set images instead of src"),
@@ -380,7 +381,9 @@ def library_tests(name):
         target = "report_limits",
     )
     for case, kwargs, message in [
-        ("rule", {"base": ["old.hipfb"], "fail_on": ["luck"]}, "fail_on: \"luck\" is not a rule, expected a list of agprs, code-size, lds, occupancy, scratch, sgpr-spills, sgprs, spills, vgpr-spills, vgprs, removed-archs, removed-kernels"),
+        ("rule", {"base": ["old.hipfb"], "fail_on": ["luck"]}, "fail_on: \"luck\" is not a limit, expected a list of agprs, code-size, lds, occupancy, scratch, sgpr-spills, sgprs, spills, vgpr-spills, vgprs, removed-archs, removed-kernels"),
+        ("covered_name", {"covers": ["gfx94"]}, "covers: \"gfx94\" is not a processor of LLVM: did you mean gfx904?"),
+        ("covered_kind", {"covers": ["sm_90"]}, "covers: \"sm_90\" is not an AMD GPU, expected one such as gfx942 or gfx90a:xnack+"),
         ("base", {"max_growth": "5%"}, "max_growth requires base: name the older file to compare with"),
     ]:
         failure_test(
@@ -412,6 +415,13 @@ def library_tests(name):
         mnemonic = "FileWrite",
         output = "packages.sh",
         target = "packages",
+    )
+    failure_test(
+        name = "package_covers_test",
+        srcs = ["old.hipfb"],
+        covers = ["mi300"],
+        message = "{}: offload_package_test: covers: \"mi300\" is a group of architectures, but a target cannot be a group: name its members, gfx942",
+        rule = offload_package_test,
     )
     native.filegroup(
         name = "no_files",
@@ -503,6 +513,82 @@ def library_tests(name):
         message = "{}: offload_link: nothing to link: deps and srcs have neither objects nor archives",
         rule = offload_link,
         deps = [":hip_lib"],
+    )
+    for kind, rule, languages in [
+        ("hip", hip_library, {"c": ("OffloadHipHostCompile", "c/a.o", "-Dc"), "cxx": ("OffloadHipCompile", "gfx942/sub/a.o", "-Dcxx")}),
+        ("openmp", openmp_library, {"c": ("OffloadOpenMpIncludes", "a.full.c", "-Dc"), "cxx": ("OffloadOpenMpCompile", "gfx942/sub/a.bc", "-Dcxx")}),
+        ("as_hip", hip_library, {"c": ("OffloadHipCompile", "gfx942/a.o", "-Dcxx"), "host": ("OffloadHipHostCompile", "host/a.o", "-Dcxx")}),
+    ]:
+        rule(
+            name = "languages_" + kind,
+            srcs = ["a.c", "sub/a.cc"],
+            conlyopts = ["-Dc"],
+            copts = ["-Dboth"],
+            cxxopts = ["-Dcxx"],
+            host_copts = ["-Dhost"],
+            offload_archs = ["gfx942"],
+            tags = ["manual"],
+            **({"c_as_hip": True} if kind == "as_hip" else {})
+        )
+        for language, (mnemonic, output, flag) in languages.items():
+            actions_test(
+                name = "languages_{}_{}_test".format(kind, language),
+                argv = ["-Dboth " + flag],
+                mnemonic = mnemonic,
+                not_in_argv = ["-Dc" if flag == "-Dcxx" else "-Dcxx"],
+                output = "languages_{}/{}".format(kind, output),
+                target = "languages_" + kind,
+            )
+    for attribute in ["conlyopts", "cxxopts"]:
+        failure_test(
+            name = "languages_{}_test".format(attribute),
+            srcs = ["a.hip", "a.c"],
+            message = "{}: " + attribute + ": \"--offload-arch=gfx90a\": architectures belong in offload_archs",
+            offload_archs = ["gfx942"],
+            rule = hip_library,
+            **{attribute: ["--offload-arch=gfx90a"]}
+        )
+
+    failure_test(
+        name = "languages_x_test",
+        srcs = ["a.hip", "a.c"],
+        copts = ["-x hip"],
+        message = "{}: copts: -x hip: tests/analysis/a.c is compiled as C, for the host only: set c_as_hip = True instead",
+        offload_archs = ["gfx942"],
+        rule = hip_library,
+    )
+
+    hip_library(
+        name = "only_headers",
+        srcs = ["sub/impl.h"],
+        hdrs = ["a.h"],
+        device_link = False,
+        rdc = True,
+        tags = ["manual"],
+        deps = [":hip_lib"],
+    )
+    provides_test(
+        name = "only_headers_test",
+        defines = ["LIB=1"],
+        files = [],
+        headers = ["a.h", "sub/impl.h", "lib/lib.h"],
+        target = "only_headers",
+    )
+    hip_library(
+        name = "cxx_names",
+        srcs = ["sub/b.C", "sub/c.c++"],
+        hdrs = ["sub/d.H"],
+        offload_archs = ["gfx942"],
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "cxx_names_test",
+        argv = ["tests/analysis/sub/c.c++"],
+        count = 2,
+        inputs = ["tests/analysis/sub/d.H"],
+        mnemonic = "OffloadHipCompile",
+        output = "cxx_names/gfx942/sub/c.o",
+        target = "cxx_names",
     )
     openmp_library(
         name = "omp",
@@ -619,7 +705,9 @@ def library_tests(name):
     )
     for case, srcs, archs, message in [
         ("kind", ["a.c"], ["hip-amdgcn-amd-amdhsa--gfx90a"], "offload_archs: hip-amdgcn-amd-amdhsa--gfx90a has kind hip, expected openmp"),
-        ("no_srcs", [], ["gfx90a"], "srcs is empty: add C or C++ sources"),
+        ("no_srcs", [], ["gfx90a"], "srcs is empty: add C or C++ sources, or use cc_library for headers"),
+        ("only_headers", ["a.h"], ["gfx90a"], "srcs has only headers: add C or C++ sources"),
+        ("no_kind", ["a.c"], ["riscv"], "offload_archs: \"riscv\" is not a processor of LLVM, such as gfx90a, gfx942 or sm_90. If your compiler supports it, write a full entry ID, such as openmp-amdgcn-amd-amdhsa--riscv"),
         ("no_processor", ["a.c"], ["amdgcn-amd-amdhsa-"], "offload_archs: amdgcn-amd-amdhsa is neither a GPU, such as gfx90a and sm_80, nor a CPU, such as x86_64-pc-linux-gnu"),
         ("spirv", ["a.c"], ["openmp-spirv64-amd-amdhsa--amdgcnspirv"], "offload_archs: amdgcnspirv is neither a GPU, such as gfx90a and sm_80, nor a CPU, such as x86_64-pc-linux-gnu"),
     ]:

@@ -135,29 +135,9 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 				}
 
 				if outputs == nil {
-					for _, spawn := range result.Spawns {
-						for _, name := range spawn.Outputs {
-							// Lists of unused headers from a cache or another machine are only in
-							// Bazel's memory.
-							if !isList(name) {
-								outputs = append(outputs, filesOf(t, workspace.Dir, name)...)
-							}
-						}
-					}
+					outputs = outputsOf(t, workspace, result)
 				}
-				got := map[string]string{}
-				for _, name := range outputs {
-					content, err := os.ReadFile(filepath.Join(workspace.Dir, name))
-					if err != nil {
-						t.Fatal(err)
-					}
-					for _, place := range places {
-						if strings.Contains(string(content), place) {
-							t.Errorf("%s has the path %s in it", name, place)
-						}
-					}
-					got[name] = fmt.Sprintf("%x", sha256.Sum256(content))
-				}
+				got := checksums(t, workspace, outputs, places)
 				if want == nil {
 					want = got
 				}
@@ -176,6 +156,39 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 			})
 		}
 	}
+}
+
+// outputsOf returns the paths of the outputs of all actions of a build.
+func outputsOf(t *testing.T, workspace *bazeltest.Workspace, result *bazeltest.Result) (outputs []string) {
+	t.Helper()
+	for _, spawn := range result.Spawns {
+		for _, name := range spawn.Outputs {
+			// Lists of unused headers from a cache or another machine are only in Bazel's memory.
+			if !isList(name) {
+				outputs = append(outputs, filesOf(t, workspace.Dir, name)...)
+			}
+		}
+	}
+	return outputs
+}
+
+// checksums returns the checksums of outputs by path. None of them may contain one of places.
+func checksums(t *testing.T, workspace *bazeltest.Workspace, outputs, places []string) map[string]string {
+	t.Helper()
+	sums := map[string]string{}
+	for _, name := range outputs {
+		content, err := os.ReadFile(filepath.Join(workspace.Dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, place := range places {
+			if strings.Contains(string(content), place) {
+				t.Errorf("%s has the path %s in it", name, place)
+			}
+		}
+		sums[name] = fmt.Sprintf("%x", sha256.Sum256(content))
+	}
+	return sums
 }
 
 // isList reports whether an output is a list of unused headers.

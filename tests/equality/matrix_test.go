@@ -210,10 +210,17 @@ func TestAttributes(t *testing.T) {
 	t.Run("linkopts", func(t *testing.T) { testLinkopts(t, commands) })
 	t.Run("features", func(t *testing.T) { testFeatures(t, commands) })
 	t.Run("data", func(t *testing.T) { testData(t, commands) })
-	t.Run("exec_properties", func(t *testing.T) { testProperties(t, workspace) })
+	built := workspace.Bazel(append([]string{"build"}, ofEachGroup...)...)
+	t.Run("exec_properties", func(t *testing.T) { testProperties(t, built) })
+	t.Run("two execution platforms", func(t *testing.T) { testMachines(t, workspace, built) })
 	t.Run("path mapping", func(t *testing.T) { testPathMapping(t, workspace) })
 	t.Run("visibility, testonly, compatible_with", func(t *testing.T) { testDependents(t, workspace, names(files["BUILD.bazel"])) })
 	t.Run("target_compatible_with", func(t *testing.T) { testIncompatible(t, workspace) })
+	t.Run("--compile_one_dependency", func(t *testing.T) {
+		for _, file := range []string{"fill.hip", "ptx.cu", "region.c", "twice.ll"} {
+			workspace.Bazel("build", "--nobuild", "--compile_one_dependency", file)
+		}
+	})
 	t.Run("--features", func(t *testing.T) {
 		workspace.Write("BUILD.bazel", everyRule()["BUILD.bazel"])
 		if n := mnemonics(workspace.Commands(`mnemonic("OffloadParseHeader", deps(//:all))`))["OffloadParseHeader"]; n != 0 {
@@ -333,9 +340,11 @@ func testData(t *testing.T, commands []bazeltest.Command) {
 	}
 }
 
-// testProperties checks that each action has the properties of its exec group.
-func testProperties(t *testing.T, workspace *bazeltest.Workspace) {
-	result := workspace.Bazel("build", "//:archive", "//:bitcode", "//:fat", "//:library", "//:linked", "//:program_code", "//:ptx")
+// ofEachGroup are targets with actions of each exec group.
+var ofEachGroup = []string{"//:archive", "//:bitcode", "//:fat", "//:library", "//:linked", "//:program_code", "//:ptx"}
+
+// testProperties checks that each action of a build of ofEachGroup has the properties of its exec group.
+func testProperties(t *testing.T, result *bazeltest.Result) {
 	seen := map[string]int{}
 	for _, spawn := range result.Spawns {
 		if !strings.HasPrefix(spawn.Mnemonic, "Offload") {

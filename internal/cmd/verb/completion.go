@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -132,7 +133,7 @@ func completions(words []string) (candidates []candidate, answer string) {
 		return flags.completions(name, typed[:len(typed)-len(value)], value)
 	}
 	flags.VisitAll(func(f *flag.Flag) {
-		if !given[f.Name] || flags.repeatable[f.Name] {
+		if !given[f.Name] || slices.Contains(flags.repeatable, f.Name) {
 			_, usage := describe(f)
 			candidates = append(candidates, candidate{"--" + f.Name, usage})
 		}
@@ -142,18 +143,18 @@ func completions(words []string) (candidates []candidate, answer string) {
 
 // completions returns what completes the value of a flag. Candidates begin with prefix.
 func (f *flagSet) completions(name, prefix, typed string) ([]candidate, string) {
-	switch values := f.values[name]; {
-	case f.directories[name]:
+	if slices.Contains(f.directories, name) {
 		return nil, completeDirectories
-	case values == nil:
-		return nil, completeFiles
-	default:
-		var candidates []candidate
-		for _, value := range values {
-			candidates = append(candidates, candidate{prefix + value, ""})
-		}
-		return beginning(candidates, prefix+typed), ""
 	}
+	i := slices.IndexFunc(f.choices, func(c choice) bool { return c.flag == name })
+	if i < 0 {
+		return nil, completeFiles
+	}
+	var candidates []candidate
+	for _, value := range f.choices[i].values {
+		candidates = append(candidates, candidate{prefix + value, ""})
+	}
+	return beginning(candidates, prefix+typed), ""
 }
 
 // operands returns what completes an operand of a verb.
@@ -188,24 +189,19 @@ var completionVerb = verb{
 		{"Enable completion in every zsh", "offload completion zsh > \"${fpath[1]}/_offload\""},
 		{"Enable completion in every fish", "offload completion fish > ~/.config/fish/completions/offload.fish"},
 	},
-	flags: func() action { return new(completionFlags) },
-}
-
-// completionFlags are the flags of offload completion: none.
-type completionFlags struct{}
-
-func (*completionFlags) define(*flagSet) {}
-
-func (*completionFlags) run(_ context.Context, call *command.Call, operands []string) error {
-	if len(operands) != 1 {
-		return usageError(fmt.Sprintf("expected one shell, %s, found %d", alternatives(shells), len(operands)))
-	}
-	script, ok := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[operands[0]]
-	if !ok {
-		return usageError(oneOf(operands[0], shells).Error())
-	}
-	_, err := fmt.Fprint(call.Stdout, script)
-	return err
+	flags: func(*flagSet) runner {
+		return func(_ context.Context, call *command.Call, operands []string) error {
+			if len(operands) != 1 {
+				return usageError(fmt.Sprintf("expected one shell, %s, found %d", alternatives(shells), len(operands)))
+			}
+			script, ok := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[operands[0]]
+			if !ok {
+				return usageError(oneOf(operands[0], shells).Error())
+			}
+			_, err := io.WriteString(call.Stdout, script)
+			return err
+		}
+	},
 }
 
 const bashScript = `# Completion of offload for bash.

@@ -49,6 +49,19 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// takesValue reports what package flag knows about each flag.
+func TestTakesValue(t *testing.T) {
+	for _, v := range verbs() {
+		_, flags := v.prepare()
+		flags.VisitAll(func(f *flag.Flag) {
+			b, ok := f.Value.(interface{ IsBoolFlag() bool })
+			if got, want := takesValue(f), !ok || !b.IsBoolFlag(); got != want {
+				t.Errorf("%s --%s: got %v, want %v", v.name, f.Name, got, want)
+			}
+		})
+	}
+}
+
 // The examples of help are command lines that the verbs take.
 func TestExamples(t *testing.T) {
 	for _, v := range verbs() {
@@ -113,14 +126,14 @@ func TestFlagPlaces(t *testing.T) {
 		"--type -json f --json": "error", "--max-size 5 f --json g": "f g",
 	} {
 		t.Run(args, func(t *testing.T) {
-			action, flags := listVerb.prepare()
+			_, flags := listVerb.prepare()
 			operands, err := parse(flags, strings.Fields(args))
 			got := strings.Join(operands, " ")
 			if err != nil {
 				got = "error"
 			}
-			if got != want || err == nil && !action.(*listFlags).json {
-				t.Errorf("operands %q, %v, flags %+v", operands, err, action)
+			if got != want || err == nil && flags.Lookup("json").Value.String() != "true" {
+				t.Errorf("operands %q, %v, flags %v", operands, err, flags.given)
 			}
 		})
 	}
