@@ -141,10 +141,7 @@ func bundleItems(ctx context.Context, h *Host, w prune.Wrapper, entries map[stri
 			return nil, "", fmt.Errorf("%s for %s: %w", clip(key), e.Arch, err)
 		}
 		*memory = append(*memory, reserved)
-		id := e.Target
-		if id == "" {
-			id = "hipv4-amdgcn-amd-amdhsa--" + e.Arch
-		}
+		id := e.ID()
 		if i := slices.IndexFunc(items, func(other bundle.Item) bool { return other.ID == id }); i >= 0 {
 			if !bytes.Equal(items[i].Content.Bytes(), body.Bytes()) {
 				return nil, "", fmt.Errorf("%s: two archives have different code for %s", clip(key), id)
@@ -172,9 +169,5 @@ func bundleParts(ctx context.Context, items []bundle.Item, o *MergeOptions) ([]c
 		_, err := ccob.Encode(ctx, &out, pieces, ccob.EncodeOptions{Level: ccob.LevelOf(o.Level), Budget: o.Budget})
 		return []content.Part{{Content: content.Memory(out.Bytes())}}, out.Len(), err
 	}
-	parts := []content.Part{{Content: content.Memory(layout.Header)}}
-	for _, p := range layout.Contents {
-		parts = append(parts, content.Part{Offset: p.Offset, Content: p.Content})
-	}
-	return parts, layout.Size, nil
+	return layout.Parts(), layout.Size, nil
 }

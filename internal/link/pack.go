@@ -152,7 +152,7 @@ func (w *linker) packImages(ctx context.Context, links []*Link, name string) err
 		}
 		images = append(images, image)
 	}
-	return w.write(ctx, name, func(output *files.Output) error { return offloadbinary.Write(output, 1, images) })
+	return w.files.WriteFile(ctx, name, func(output *files.Output) error { return offloadbinary.Write(output, 1, images) })
 }
 
 // packaged describes the output of a link for its offload binary.
@@ -264,7 +264,7 @@ func (w *linker) fatbin(ctx context.Context, images []string) error {
 		return err
 	}
 	defer input.Close()
-	return w.write(ctx, w.Output, func(output *files.Output) error { return output.Append(input.All()) })
+	return w.files.WriteFile(ctx, w.Output, func(output *files.Output) error { return output.Append(input.All()) })
 }
 
 func closeInputs(inputs []*files.Input) {
