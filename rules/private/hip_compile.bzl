@@ -10,7 +10,7 @@ load(":flags.bzl", "expand_flags", "language_copts")
 load(":messages.bzl", "name_of")
 load(":program.bzl", "offload_arguments", "run_offload")
 load(":sanitizers.bzl", "sanitizer_flags")
-load(":sources.bzl", "HIP_SOURCES", "object_names", "source_name", "sources_of")
+load(":sources.bzl", "HIP_SOURCES", "object_names", "require_sources", "source_name", "sources_of")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "LINK_GROUP")
 
@@ -165,8 +165,7 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
     names = dict(zip(all_sources, object_names(ctx, all_sources)))
     source_names = {src: source_name(ctx.label, src) for src in all_sources}
     by_arch = arch_sources_of(ctx, where, HIP_SOURCES + ([".c"] if getattr(ctx.attr, "c_as_hip", False) else []))
-    if not names:
-        fail("{}: srcs {}: add HIP sources".format(where, "has only headers" if ctx.files.srcs else "is empty"))
+    require_sources(ctx, where, "add HIP sources")
     targets = hip_targets(ctx, where)
     relocatable = [dep for dep in ctx.attr.device_deps if OffloadDeviceBitcodeInfo not in dep]
     if relocatable and not rdc:
