@@ -17,10 +17,11 @@ load(":linking.bzl", "host_triple", "linux_triple")
 load(":lto.bzl", "FULL_LTO", "NO_LTO")
 load(":messages.bzl", "flag_of")
 load(":processors.bzl", "INSTRUCTION_SETS")
+load(":program.bzl", "offload_program")
 load(":ptx.bzl", "ptx_feature")
 load(":sources.bzl", "compilation_id")
 load(":target_ids.bzl", "target_ids")
-load(":toolchains.bzl", "COMPILE_GROUP", "PROGRAM_TYPE", "device_toolchain_of")
+load(":toolchains.bzl", "COMPILE_GROUP", "device_toolchain_of")
 
 # Attributes of rules that only compile device code.
 DEVICE_CODE_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS | LINKER_INPUTS_ATTRS | {
@@ -115,11 +116,14 @@ def compile(ctx, compiler, step, *, src, out, mnemonic, message):
       mnemonic: the action's mnemonic.
       message: the action's progress message, with Bazel's placeholders.
     """
-    shared = _shared(ctx, compiler, step, out)
+    if not step.shared:
+        step.shared.append(_new_shared(ctx, compiler, step, out))
+    shared = step.shared[0]
     outputs = [out]
-    program = shared.program
+    arguments = shared.arguments
     unused = None
-    if not program:
+    own = ctx.actions.args()
+    if not shared.same_program:
         program = ctx.actions.args()
         if shared.lists_headers:
             unused = ctx.actions.declare_file(out.basename + ".unused", sibling = out)
@@ -134,26 +138,20 @@ def compile(ctx, compiler, step, *, src, out, mnemonic, message):
         if step.entries:
             program.add(out, format = "--isolate=%s")
             program.add(step.entries.suffix or compilation_id_of(ctx, compiler, src), format = "--suffix=%s")
-        program.add_all(shared.words)
-    own = ctx.actions.args()
-    before = shared.before
-    if step.recorded and ctx.attr._optimization_records[BuildSettingInfo].value:
-        record = optimization_record(ctx, out, step.recorded)
-        recorded = ctx.actions.args()
-        before = before + [recorded]
-        outputs.append(record)
-        recorded.add(record, format = "--record=%s")
-        own.add_all(["-fsave-optimization-record=yaml", "-foptimization-record-passes=" + RECORDED_PASSES, "-Rpass-analysis=" + RESOURCES_PASS])
-        own.add(record, format = "-foptimization-record-file=%s")
-    if step.written == _BY_CLANG:
-        own.add("-o", out)
-    if step.last:
-        own.add_all(step.last)
-    own.add("-" if step.stdin else src)
+        if shared.recorded:
+            record = optimization_record(ctx, out, step.recorded)
+            outputs.append(record)
+            program.add(record, format = "--record=%s")
+            own.add_all(["-fsave-optimization-record=yaml", "-foptimization-record-passes=" + RECORDED_PASSES, "-Rpass-analysis=" + RESOURCES_PASS])
+            own.add(record, format = "-foptimization-record-file=%s")
+        arguments = shared.before + [program] + arguments
+    words = ["-o", out] + step.last if step.written == _BY_CLANG else list(step.last)
+    words.append("-" if step.stdin else src)
     if step.has_id:
-        own.add(compilation_id_of(ctx, compiler, src), format = "-cuid=%s")
+        words.append("-cuid=" + compilation_id_of(ctx, compiler, src))
+    own.add_all(words)
     ctx.actions.run(
-        arguments = before + [program, shared.flags, own],
+        arguments = arguments + [own],
         env = step.env,
         exec_group = COMPILE_GROUP,
         executable = shared.executable,
@@ -167,31 +165,29 @@ def compile(ctx, compiler, step, *, src, out, mnemonic, message):
         unused_inputs_list = unused,
     )
 
-def _shared(ctx, compiler, step, out):
-    """Returns what all compilations with a step have in common, and keeps it in the step for the next one."""
-    if not step.shared:
-        step.shared.append(_new_shared(ctx, compiler, step, out))
-    return step.shared[0]
-
 def _new_shared(ctx, compiler, step, out):
+    """Returns what all compilations with a step have in common. The step keeps it for the next compilation."""
     headers = compiler.headers if step.reads_headers else None
     lists_headers = bool(headers) and compiler.tracks_headers and step.maps_paths
-    words = step.program + (["--reference=" + step.entries.reference] if step.entries and step.entries.reference else [])
-    words = words + ["--", compiler.clang.clang.executable]
-    program = None
-    if not lists_headers and not step.stdin and not step.entries and step.written == _BY_CLANG:
-        program = ctx.actions.args()
-        program.add_all(words)
+    before = ["compile"] + (_once(compiler, "headers", lambda: _listed_headers(ctx, headers)) if lists_headers else [])
+    words = ctx.actions.args()
+    words.add_all(step.program)
+    if step.entries and step.entries.reference:
+        words.add(step.entries.reference, format = "--reference=%s")
+    words.add("--", compiler.clang.clang.executable)
+    arguments = [words, _flags(ctx, compiler, step, headers, out)]
+    recorded = step.recorded and ctx.attr._optimization_records[BuildSettingInfo].value
+    same_program = not (lists_headers or recorded or step.stdin or step.entries) and step.written == _BY_CLANG
     return struct(
-        before = ["compile"] + (_once(compiler, "headers", lambda: _listed_headers(ctx, headers)) if lists_headers else []),
-        executable = ctx.exec_groups[COMPILE_GROUP].toolchains[PROGRAM_TYPE].offload_program,
-        flags = _flags(ctx, compiler, step, headers, out),
+        arguments = before + arguments if same_program else arguments,
+        before = before,
+        executable = offload_program(ctx, COMPILE_GROUP),
         inputs = [_inputs(ctx, compiler, step, headers)],
         lists_headers = lists_headers,
-        program = program,
+        recorded = recorded,
         requirements = _MAPS_PATHS if step.maps_paths else {},
+        same_program = same_program,
         tools = [compiler.clang.clang],
-        words = words,
     )
 
 _MAPS_PATHS = {"supports-path-mapping": "1"}

@@ -139,7 +139,7 @@ def _report(ctx, files, base, format, out):
     args.add_all(files)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         coding = True,
         inputs = depset(transitive = [files, base, disassembler]),
         mnemonic = "OffloadReport",
@@ -166,7 +166,7 @@ def _validate_growth(ctx, files, base):
     args.add_all(files)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         coding = True,
         inputs = depset(transitive = [files, base]),
         mnemonic = "OffloadCheckGrowth",
@@ -187,7 +187,7 @@ def _validate_coverage(ctx, files):
     args.add_all(files)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         coding = True,
         inputs = files,
         mnemonic = "OffloadCheckCoverage",

@@ -45,7 +45,7 @@ def validate_bundle(ctx, *, where, bundle, images, linked = False):
     add_entries(args, [id for id in bundle.entry_ids if id not in ids], images)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         coding = bundle.compressed,
         inputs = [bundle.file] + [image.file for image in images],
         mnemonic = "OffloadCheck",
