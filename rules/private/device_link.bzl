@@ -5,10 +5,10 @@ A rule calls `device_link` for each link, with the result of `hip_link_step`, `p
 flags of the toolchain, flags of the Bazel target, inputs.
 """
 
-load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load(":flags.bzl", "add_flags")
 load(":program.bzl", "offload_arguments", "offload_program", "run_offload")
 load(":ptx.bzl", "ptx_feature")
+load(":settings.bzl", "settings_of")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "LINK_GROUP", "check_links_ptx", "device_toolchain_of")
 
@@ -104,7 +104,7 @@ def generation_flags(ctx, toolchain, copts, target = None):
     Returns:
       list of strings for `add_flags`.
     """
-    flags = toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + copts + ctx.attr._device_copts[BuildSettingInfo].value
+    flags = toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + copts + settings_of(ctx).device_copts
     return code_generation_flags(flags, target)
 
 # The passes in optimization records, as clang's flags have them: those whose remarks are about registers, spills and scratch.
@@ -150,6 +150,7 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
     shared = step.shared[0]
     objects = [object.file for object in linked]
     call = ctx.actions.args()
+    call.add_all(shared.words)
     args = ctx.actions.args()
     if len(objects) + len(shared.library) > _FEW:
         call.use_param_file("@%s")
@@ -167,6 +168,7 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
             # Several threads would print them.
             call.add(record, format = "--record=%s")
             args.add("-Wl,-plugin-opt=-pass-remarks-analysis=" + RESOURCES_PASS)
+    call.add("--", shared.clang.executable)
     if step.by_linker:
         # Only the linker gets these files: the driver would optimize bitcode again before linking it.
         args.add_all(objects, before_each = "-Xlinker")
@@ -178,7 +180,7 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
         args.add_all(objects + shared.library)
     run_offload(
         ctx,
-        arguments = [shared.call, call, shared.clang, shared.flags, args],
+        arguments = [call, shared.flags, args],
         group = LINK_GROUP,
         inputs = depset(objects + checked, transitive = shared.inputs),
         mnemonic = mnemonic,
@@ -187,7 +189,7 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
         progress_message = message,
         requirements = _REQUIREMENTS,
         resources = _resources,
-        tools = shared.tools,
+        tools = [shared.clang],
     )
 
 # The program is not a worker: clang requires a process with its own directory and environment.
@@ -209,28 +211,24 @@ def _in_file_of_clang(args):
 def _new_shared(ctx, step, out):
     """Returns what all links with a step have in common. The step keeps it for the next link."""
     toolchain = device_toolchain_of(ctx, LINK_GROUP)
-    call = ctx.actions.args()
-    call.add("link-device")
+    words = ["link-device"]
     if step.advice:
-        call.add(step.advice, format = "--advice=%s")
+        words.append("--advice=" + step.advice)
     if step.without_runtime:
-        call.add(step.without_runtime, format = "--without-runtime=%s")
-    clang = ctx.actions.args()
-    clang.add("--", toolchain.clang.executable)
+        words.append("--without-runtime=" + step.without_runtime)
     flags = ctx.actions.args()
     _in_file_of_clang(flags)
     add_flags(flags, step.words + step.generation + (toolchain.link_flags + step.linkopts if step.linkopts != None else []), out)
     library = [object.file for object in step.library]
     files = _files(ctx, toolchain)
     return struct(
-        call = call,
-        clang = clang,
+        clang = toolchain.clang,
         flags = flags,
         inputs = [depset(library, transitive = [files]) if library else files],
         library = library,
         program = offload_program(ctx, LINK_GROUP),
-        recorded = step.recorded and ctx.attr._optimization_records[BuildSettingInfo].value,
-        tools = [toolchain.clang],
+        recorded = step.recorded and settings_of(ctx).optimization_records,
+        words = words,
     )
 
 def _step(*, words, advice = "", by_linker = False, extension = "", generation = [], in_parts = False, library = [], linkopts = None, recorded = "", without_runtime = ""):

@@ -70,7 +70,8 @@ def _context(ctx):
         includes = depset(include_folders(ctx)),
         quote_includes = depset(_with_generated(ctx, [ctx.label.workspace_root or "."])),
     )
-    return cc_common.merge_compilation_contexts(compilation_contexts = [own] + _contexts(ctx))
+    others = _contexts(ctx)
+    return cc_common.merge_compilation_contexts(compilation_contexts = [own] + others) if others else own
 
 def _contexts(ctx):
     return contexts_of(ctx.attr.deps + getattr(ctx.attr, "device_deps", []))

@@ -1,10 +1,10 @@
 """An aspect that finds the device code of a target, and a rule that reports it."""
 
-load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBinaryInfo", "OffloadBundleInfo", "OffloadDeviceCodeInfo", "OffloadImagesInfo")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
+load(":settings.bzl", "SETTINGS_ATTRS", "settings_of")
 
 # The attributes through which programs include code. They do not include tools.
 PROGRAM_ATTRIBUTES = [
@@ -254,7 +254,7 @@ def _offload_report_impl(ctx):
             json = depset([figures]),
             labels = depset([labels]),
             markdown = depset([markdown]),
-            _validation = depset(checked if ctx.attr._validation[BuildSettingInfo].value else []),
+            _validation = depset(checked if settings_of(ctx).validation else []),
         ),
     ]
 
@@ -287,7 +287,7 @@ Default outputs: `NAME.json`, the labels of the targets that produce device code
 
 Output groups: `html`, `markdown`, `json` and `labels`, see above; `_validation`, the results of `covers`, `fail_on` and `max_growth`.
 """,
-    attrs = {
+    attrs = SETTINGS_ATTRS | {
         "base": attr.label_list(
             doc = "Older files, such as those of the last release, to compare with the files of `srcs`. The reports then include a section with the changes.",
             allow_files = True,
@@ -311,9 +311,6 @@ Output groups: `html`, `markdown`, `json` and `labels`, see above; `_validation`
             doc = "Programs, libraries, test suites, or other targets that depend on device code. Reports of the built files read the files of these targets.",
             mandatory = True,
             aspects = [offload_device_code_aspect],
-        ),
-        "_validation": attr.label(
-            default = "//rules/settings:validation",
         ),
     },
     exec_groups = PROGRAM_GROUPS,
