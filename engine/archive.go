@@ -30,16 +30,14 @@ type ArchiveOptions struct {
 // for several devices. Members have the base names of their files. With Check,
 // the error for entries that must not be in one bundle is a *MemberConflictError.
 func (s *Session) Archive(ctx context.Context, opt ArchiveOptions) error {
-	members := make([]ar.NewMember, len(opt.Inputs))
-	inputs := make([]*files.Input, len(opt.Inputs))
-	for i, name := range opt.Inputs {
-		input, err := s.files.Open(name)
-		if err != nil {
-			return err
-		}
-		defer input.Close()
-		inputs[i] = input
-		members[i] = ar.NewMember{Name: filepath.Base(name), Data: input.All()}
+	inputs, err := s.openAll(opt.Inputs)
+	defer closeAll(inputs)
+	if err != nil {
+		return err
+	}
+	members := make([]ar.NewMember, len(inputs))
+	for i, input := range inputs {
+		members[i] = ar.NewMember{Name: filepath.Base(opt.Inputs[i]), Data: input.All()}
 	}
 	return s.write(ctx, func(out *files.Outputs) error {
 		err := s.budget.Each(ctx, len(inputs), func(ctx context.Context, i int) error {

@@ -91,11 +91,7 @@ func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, 
 	if opt.Type == bundle.ArchiveType {
 		return result, errors.New("an archive consists of bundles, not of entries: use Archive")
 	}
-	err := s.write(ctx, func(out *files.Outputs) error {
-		output, err := out.Create(opt.Output)
-		if err != nil {
-			return err
-		}
+	err := s.files.WriteFile(ctx, opt.Output, func(output *files.Output) error {
 		comment, text := opt.Type.Comment()
 		switch {
 		case text && opt.Compress == nil:

@@ -107,7 +107,7 @@ func (c *coverer) gather(ctx context.Context, inputs []string) ([]gathered, erro
 	var list []gathered
 	for _, name := range inputs {
 		g := gathered{name: name}
-		folders, isDir, err := c.tree(ctx, name)
+		folders, isDir, err := c.session.tree(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -176,14 +176,6 @@ func (c *coverer) isArchive(name string) (bool, error) {
 	}
 	head, _, err := c.readHead(name)
 	return kpack.Is(head), err
-}
-
-// tree returns the directories of an input that is a directory.
-func (c *coverer) tree(ctx context.Context, input string) (folders []files.Folder, isDir bool, err error) {
-	if input == "-" {
-		return nil, false, nil
-	}
-	return c.session.files.Tree(ctx, input)
 }
 
 // file reports on one file.

@@ -278,10 +278,15 @@ func (c *coverer) entry(ctx context.Context, a *archiveFile, e *kpack.Entry) (*c
 		a.images[e.Ordinal] = img
 	}
 	own := *img
-	if own.ID = e.Target; own.ID == "" {
-		own.ID = "hipv4-amdgcn-amd-amdhsa--" + e.Arch
-	}
+	own.ID = e.ID()
 	return &own, nil
+}
+
+// ofMachine reports whether an error is about the machine or the program, not about a file.
+func ofMachine(ctx context.Context, err error) bool {
+	_, limit := errors.AsType[*budget.LimitError](err)
+	_, internal := errors.AsType[*guard.PanicError](err)
+	return limit || internal || ctx.Err() != nil
 }
 
 // describe reads a code object. Errors are those of the machine; the faults of the archive are
@@ -296,10 +301,8 @@ func (c *coverer) describe(ctx context.Context, img *coverage.ArchivedImage, a *
 		defer memory.Release()
 		return described.Describe(body.Bytes(), e.Arch)
 	})
-	var limit *budget.LimitError
-	var internal *guard.PanicError
 	switch {
-	case errors.As(err, &limit), errors.As(err, &internal), ctx.Err() != nil:
+	case ofMachine(ctx, err):
 		return files.NameError(a.Name, err)
 	case err != nil:
 		img.Fault = err.Error()

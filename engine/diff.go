@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/kernels"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // DiffOptions are the options of Diff: the files and directories to compare, and
@@ -60,10 +61,7 @@ func (s *Session) KernelsIn(ctx context.Context, inputs []string, opt InspectOpt
 
 // filesIn returns the files of an input that is a directory, or the input.
 func (s *Session) filesIn(ctx context.Context, input string) (names []string, isDir bool, err error) {
-	if input == "-" {
-		return []string{input}, false, nil
-	}
-	folders, isDir, err := s.files.Tree(ctx, input)
+	folders, isDir, err := s.tree(ctx, input)
 	if err != nil || !isDir {
 		return []string{input}, false, err
 	}
@@ -71,6 +69,14 @@ func (s *Session) filesIn(ctx context.Context, input string) (names []string, is
 		names = append(names, folder.Files...)
 	}
 	return names, true, nil
+}
+
+// tree returns the directories of an input that is a directory.
+func (s *Session) tree(ctx context.Context, input string) (folders []files.Folder, isDir bool, err error) {
+	if input == "-" {
+		return nil, false, nil
+	}
+	return s.files.Tree(ctx, input)
 }
 
 // ImagesOf returns the images of all files.

@@ -33,14 +33,10 @@ func (s *Session) Embed(ctx context.Context, opt EmbedOptions) error {
 		return err
 	}
 	defer host.Close()
-	var packages []*files.Input
-	for _, name := range opt.Binaries {
-		input, err := s.files.Open(name)
-		if err != nil {
-			return err
-		}
-		defer input.Close()
-		packages = append(packages, input)
+	packages, err := s.openAll(opt.Binaries)
+	defer closeAll(packages)
+	if err != nil {
+		return err
 	}
 	return s.write(ctx, func(out *files.Outputs) error {
 		edits, err := untypedOffloading(host.All())

@@ -99,11 +99,7 @@ type Output struct {
 func (s *Session) WriteFiles(ctx context.Context, outputs ...Output) error {
 	return s.write(ctx, func(out *files.Outputs) error {
 		for _, o := range outputs {
-			file, err := out.Create(o.Name)
-			if err != nil {
-				return err
-			}
-			if err := o.Write(file); err != nil {
+			if _, err := out.WriteFile(o.Name, func(file *files.Output) error { return o.Write(file) }); err != nil {
 				return err
 			}
 		}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/rules-offload/rules_offload/engine/images"
@@ -39,7 +38,7 @@ func kpackImages(f *images.File) (archive *kpack.Archive, entries []*kpack.Entry
 func kpackImage(f *images.File, e *kpack.Entry) *images.DeviceImage {
 	return &images.DeviceImage{
 		Place: images.Place{File: f.Name(), Form: images.FormKpack}, Size: e.Size, Offload: "hipv4", Triple: "amdgcn-amd-amdhsa", Arch: e.Arch,
-		ID: cmp.Or(e.Target, "hipv4-amdgcn-amd-amdhsa--"+e.Arch), Format: offloadbinary.Object,
+		ID: e.ID(), Format: offloadbinary.Object,
 	}
 }
 

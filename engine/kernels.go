@@ -172,10 +172,7 @@ func (d *describer) copies(same []int, first map[images.Extent]int) error {
 // wrap adds the image to an error. Offsets in errors are relative to the image.
 func (d *describer) wrap(i int, err error) error {
 	e := d.file.Found[i]
-	what := e.ID
-	if what == "" {
-		what = e.Arch
-	}
+	what := cmp.Or(e.ID, e.Arch)
 	if what != "" {
 		what = fmt.Sprintf(" (%q)", what)
 	}
@@ -212,19 +209,14 @@ func (d *describer) decode(ctx context.Context, reader *ccob.Reader, numbers []i
 		err := d.open.Copy(ctx, copies)
 		// Errors of images take precedence, in the order of the images, so that the
 		// reported error is always the same.
-		var failed []*imageSink
 		for _, s := range sinks {
 			if s.err != nil {
-				failed = append(failed, s)
+				return s.err
 			}
-		}
-		if len(failed) > 0 {
-			return slices.MinFunc(failed, func(a, b *imageSink) int { return cmp.Compare(slices.Index(sinks, a), slices.Index(sinks, b)) }).err
 		}
 		if err != nil {
 			e := d.file.Found[numbers[0]]
-			var placed *images.PlaceError
-			if errors.As(err, &placed) {
+			if placed, ok := errors.AsType[*images.PlaceError](err); ok {
 				err = placed.Err
 			}
 			return &images.PlaceError{Place: e.Place.String(), Err: fmt.Errorf("compressed bundle at byte 0x%x: %w", e.Container, err)}

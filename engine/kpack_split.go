@@ -146,17 +146,11 @@ func (s *Session) splitTo(ctx context.Context, input *files.Input, out *files.Ou
 	}
 	for _, a := range split.Archives {
 		name := kpackFile(opt.Dir, opt.Group, a.Archs[0])
-		w, err := out.Create(name)
+		size, err := out.WriteFile(name, func(w *files.Output) error { return kpack.Write(w, a) })
 		if err != nil {
 			return report, err
 		}
-		if err := kpack.Write(w, a); err != nil {
-			return report, err
-		}
-		if err := w.Close(); err != nil {
-			return report, err
-		}
-		report.Archives = append(report.Archives, KpackArchiveFile{File: name, Arch: a.Archs[0], Entries: len(a.Entries), Size: w.Size()})
+		report.Archives = append(report.Archives, KpackArchiveFile{File: name, Arch: a.Archs[0], Entries: len(a.Entries), Size: size})
 	}
 	return report, nil
 }
@@ -178,15 +172,11 @@ func (s *Session) writeLinked(input *files.Input, out *files.Outputs, output str
 			return fmt.Errorf("%s: %w", output, err)
 		}
 	}
-	w, err := out.Create(output)
-	if err != nil {
-		return err
-	}
-	w.KeepMode(input.Mode())
-	if err := layout.Write(w); err != nil {
-		return err
-	}
-	return w.Close()
+	_, err := out.WriteFile(output, func(w *files.Output) error {
+		w.KeepMode(input.Mode())
+		return layout.Write(w)
+	})
+	return err
 }
 
 // KpackMergeOptions are the options of KpackMerge.

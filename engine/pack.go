@@ -69,11 +69,7 @@ func (s *Session) Pack(ctx context.Context, opt PackOptions) (unknown []string, 
 			images = append(images, img)
 		}
 	}
-	err = s.write(ctx, func(out *files.Outputs) error {
-		output, err := out.Create(opt.Output)
-		if err != nil {
-			return err
-		}
+	err = s.files.WriteFile(ctx, opt.Output, func(output *files.Output) error {
 		if opt.Compress == nil {
 			return offloadbinary.Write(output, opt.Version, images)
 		}

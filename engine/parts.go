@@ -39,11 +39,7 @@ func (s *Session) CompressPart(ctx context.Context, opt PartOptions) error {
 	if opt.Pad {
 		pos = aligned(pos, opt.Align)
 	}
-	return s.write(ctx, func(out *files.Outputs) error {
-		output, err := out.Create(opt.Output)
-		if err != nil {
-			return err
-		}
+	return s.files.WriteFile(ctx, opt.Output, func(output *files.Output) error {
 		return ccob.EncodePart(ctx, output, pieces, pos, ccob.EncodeOptions{Level: ccob.LevelOf(opt.Level), Budget: s.budget})
 	})
 }
@@ -86,11 +82,7 @@ func (s *Session) CompressPlan(ctx context.Context, opt CompressPlanOptions) err
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, func(out *files.Outputs) error {
-		output, err := out.Create(opt.Output)
-		if err != nil {
-			return err
-		}
+	return s.files.WriteFile(ctx, opt.Output, func(output *files.Output) error {
 		return ccob.EncodePlan(ctx, output, layoutPieces(layout), ccob.EncodeOptions{
 			Level:  ccob.LevelOf(opt.Level),
 			Frames: opt.Frames,

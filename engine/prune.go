@@ -170,13 +170,9 @@ func (s *Session) copyTo(input *files.Input, out *files.Outputs, output, why str
 	if dryRun {
 		return report, nil
 	}
-	w, err := out.Create(output)
-	if err != nil {
-		return report, err
-	}
-	w.KeepMode(input.Mode())
-	if err := w.Append(input.All()); err != nil {
-		return report, err
-	}
-	return report, w.Close()
+	_, err := out.WriteFile(output, func(w *files.Output) error {
+		w.KeepMode(input.Mode())
+		return w.Append(input.All())
+	})
+	return report, err
 }

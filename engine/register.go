@@ -242,11 +242,7 @@ func (s *Session) Require(ctx context.Context, opt RequireOptions) error {
 	if coff {
 		return fmt.Errorf("triple %q: the object requires ELF", opt.Triple)
 	}
-	return s.write(ctx, func(out *files.Outputs) error {
-		output, err := out.Create(opt.Output)
-		if err != nil {
-			return err
-		}
+	return s.files.WriteFile(ctx, opt.Output, func(output *files.Output) error {
 		o := register.Requirement{Machine: machine, Symbols: opt.Symbols, Define: opt.Define}
 		return o.Write(output)
 	})

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/images"
@@ -189,7 +188,7 @@ func (c *coverer) content(ctx context.Context, f *shippedFile, m *archives.Membe
 		f.text = bytes.Clone(body.Bytes())
 		return nil
 	}
-	e, err := c.examine(ctx, &memberInput{f.name, body})
+	e, err := c.examine(ctx, files.FromMemory(f.name, body.Bytes()))
 	e.head, e.size = f.head, f.size
 	f.examined = e
 	return err
@@ -202,21 +201,6 @@ const dataHead = 16
 func mayHaveCode(name string, head []byte) bool {
 	return kpack.Is(head) || path.Ext(name) == kpackExtension || bytes.HasPrefix(head, []byte("MZ")) || object.Identify(head) != object.Unknown
 }
-
-// memberInput is the file of a package in memory.
-type memberInput struct {
-	name string
-	body content.Content
-}
-
-// Name implements images.Input.
-func (m *memberInput) Name() string { return m.name }
-
-// All implements images.Input.
-func (m *memberInput) All() content.Content { return m.body }
-
-// Close implements images.Input.
-func (m *memberInput) Close() error { return nil }
 
 // examine reads what a file has for GPUs. Faults of the file are in the result; errors are those of
 // the machine.
@@ -232,10 +216,7 @@ func (c *coverer) examine(ctx context.Context, input images.Input) (e examined, 
 		return e, err
 	}
 	defer f.Close()
-	e, err = c.read(ctx, f)
-	var limit *budget.LimitError
-	var internal *guard.PanicError
-	if errors.As(err, &limit) || errors.As(err, &internal) || ctx.Err() != nil {
+	if e, err = c.read(ctx, f); ofMachine(ctx, err) {
 		return e, err
 	}
 	e.fault = err

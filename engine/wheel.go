@@ -6,11 +6,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/wheel"
 )
@@ -100,20 +102,29 @@ func (w *wheels) unpack(ctx context.Context, in *wheelInput, place func(m *wheel
 	})
 }
 
+// unpackELF is unpack for the members that are ELF files. It returns their names.
+func (w *wheels) unpackELF(ctx context.Context, in *wheelInput) (names []string, err error) {
+	for _, m := range in.Members {
+		if m.Begins(elf.Magic) {
+			names = append(names, m.Name)
+		}
+	}
+	return names, w.unpack(ctx, in, func(m *wheel.Member) string {
+		if slices.Contains(names, m.Name) {
+			return w.place(in, m.Name)
+		}
+		return ""
+	})
+}
+
 // makeFile writes a temporary file.
 func (w *wheels) makeFile(ctx context.Context, name string, write func(f *files.Output) error) error {
 	return w.temp.write(ctx, func(out *files.Outputs) error {
 		if err := out.MakeDir(path.Dir(name)); err != nil {
 			return err
 		}
-		f, err := out.Create(name)
-		if err != nil {
-			return err
-		}
-		if err := write(f); err != nil {
-			return err
-		}
-		return f.Close()
+		_, err := out.WriteFile(name, write)
+		return err
 	})
 }
 
@@ -185,14 +196,8 @@ func (w *wheels) time(in *wheelInput) time.Time {
 // create writes a wheel and returns its path and size.
 func (w *wheels) create(name wheel.Name, write func(to *wheel.Writer) error) (file string, size int64, err error) {
 	file = w.dir + "/" + name.String()
-	out, err := w.out.Create(file)
-	if err != nil {
-		return "", 0, err
-	}
-	if err := files.NameError(file, write(wheel.NewWriter(out))); err != nil {
-		return "", 0, err
-	}
-	return file, out.Size(), out.Close()
+	size, err = w.out.WriteFile(file, func(out *files.Output) error { return files.NameError(file, write(wheel.NewWriter(out))) })
+	return file, size, err
 }
 
 // rewrite writes a wheel with some members replaced, for which replace returns content, or

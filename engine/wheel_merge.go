@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/wheel"
@@ -113,18 +112,8 @@ type wheelMerge struct {
 }
 
 func (w *wheelMerge) run(ctx context.Context) error {
-	var libraries []string
-	for _, m := range w.host.Members {
-		if m.Begins(elf.Magic) {
-			libraries = append(libraries, m.Name)
-		}
-	}
-	if err := w.unpack(ctx, w.host, func(m *wheel.Member) string {
-		if slices.Contains(libraries, m.Name) {
-			return w.place(w.host, m.Name)
-		}
-		return ""
-	}); err != nil {
+	libraries, err := w.unpackELF(ctx, w.host)
+	if err != nil {
 		return err
 	}
 	archs := []string{}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/wheel"
 )
 
@@ -154,19 +153,8 @@ func (in *wheelInput) tree(prefix string) string {
 
 // libraries writes the libraries and programs with HIP code to temporary files.
 func (w *wheelSplit) libraries(ctx context.Context) (map[string]bool, error) {
-	var names []string
-	for _, m := range w.in.Members {
-		if m.Begins(elf.Magic) {
-			names = append(names, m.Name)
-		}
-	}
-	isELF := func(name string) bool { return slices.Contains(names, name) }
-	if err := w.unpack(ctx, w.in, func(m *wheel.Member) string {
-		if !isELF(m.Name) {
-			return ""
-		}
-		return w.place(w.in, m.Name)
-	}); err != nil {
+	names, err := w.unpackELF(ctx, w.in)
+	if err != nil {
 		return nil, err
 	}
 	fat := make(map[string]bool)

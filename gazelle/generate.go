@@ -42,6 +42,8 @@ type group struct {
 	// flags are those of the unit that the rule is for, or of the directory.
 	flags flags
 	links []string // names of the units that it links
+	// parts are the sources, by path in the repository, that are compiled with other flags.
+	parts []*unit
 	// The results for the includes: headers and other files of the package, libraries of the
 	// package that have the headers, and what dependencies must provide.
 	hdrs, textual, local []string
@@ -83,6 +85,7 @@ func (l *offload) GenerateRules(args language.GenerateArgs) language.GenerateRes
 	}
 	g.keep()
 	g.placeUnits()
+	g.joinParts()
 	g.place(g.newSources())
 	removed := g.removeEmpty()
 	if len(g.groups) > 0 || len(args.OtherGen) > 0 {
@@ -150,6 +153,9 @@ func (g *generator) describe(gr *group) {
 	for _, u := range g.folder.hints.units {
 		if len(u.srcs) > 0 && (!described || u.program == gr.name) && slices.ContainsFunc(gr.srcs, func(src string) bool { return g.isMain(u, g.fileOf(src)) }) {
 			gr.flags, gr.links, described = u.flags, u.links, true
+			if mains := g.mainsOf(u); len(mains) > 0 {
+				gr.parts = u.parts(mains[0])
+			}
 		}
 	}
 }
@@ -267,6 +273,10 @@ func (g *generator) placeUnit(u unit, main string, srcs []string) {
 	}
 	gr := &group{kind: libraryKind, flags: u.flags, links: u.links, srcs: names}
 	if main != "" {
+		if gr.parts = u.parts(main); len(gr.parts) > 0 {
+			gr.flags.copts = u.own[main]
+			g.placeParts(gr)
+		}
 		gr.kind, gr.leaf = programKind, true
 		if g.settings.isTest(main) {
 			gr.kind, gr.testonly = testKind, true
@@ -275,8 +285,51 @@ func (g *generator) placeUnit(u unit, main string, srcs []string) {
 	gr.name = g.free(want, "_hip")
 	g.groups = append(g.groups, gr)
 	g.note(gr, "flags and sources from %s", g.folder.hints.file)
+	if main != "" && u.apart && u.flags.rdc {
+		g.note(gr, "all sources get the flags of each, because their device code is linked together")
+	}
 	for _, part := range g.folder.hints.unread {
 		g.note(gr, "without %s, which only runs in a shell", part)
+	}
+}
+
+// placeParts makes libraries of the sources of a new program that have other flags.
+func (g *generator) placeParts(program *group) {
+	for _, part := range program.parts {
+		var names []string
+		for _, src := range part.srcs {
+			names = append(names, g.sourceLabel(src))
+		}
+		left := func(name string) bool { return slices.Contains(names, name) }
+		program.srcs = slices.DeleteFunc(program.srcs, left)
+		if slices.ContainsFunc(g.groups, func(gr *group) bool {
+			return gr.kind == libraryKind && sameSet(gr.srcs, names) && sameSet(gr.flags.copts, part.flags.copts)
+		}) || slices.ContainsFunc(names, g.isListed) {
+			continue
+		}
+		gr := &group{kind: libraryKind, name: g.free(stemOf(part.srcs[0]), "_hip"), flags: part.flags, srcs: names}
+		g.groups = append(g.groups, gr)
+		g.note(gr, "flags that %s gives to these sources only", g.folder.hints.file)
+	}
+}
+
+// joinParts adds the libraries that placeParts made to the dependencies of their programs.
+func (g *generator) joinParts() {
+	for _, program := range g.groups {
+		for _, part := range program.parts {
+			for _, src := range part.srcs {
+				name := g.sourceLabel(src)
+				if slices.Contains(program.srcs, name) {
+					continue
+				}
+				at := slices.IndexFunc(g.groups, func(gr *group) bool {
+					return gr.kind == libraryKind && slices.Contains(gr.srcs, name) && (gr.old != nil || sameSet(gr.flags.copts, part.flags.copts))
+				})
+				if at >= 0 {
+					program.local = union(program.local, []string{":" + g.groups[at].name})
+				}
+			}
+		}
 	}
 }
 
@@ -634,6 +687,11 @@ func (g *generator) setDefaults(r *rule.Rule, gr *group) {
 	}
 	if gr.kind != openmpKind && (gr.flags.rdc || slices.ContainsFunc(gr.srcs, g.deviceOnly)) {
 		r.SetAttr(rdcAttr, true) // kernels of other sources call its functions
+	}
+	if isLinked(gr.kind) && gr.kind != openmpKind && slices.ContainsFunc(gr.srcs, func(src string) bool {
+		return isC(src) && (gr.flags.cAsHIP || g.scan(src).kernel || g.scan(src).chevrons)
+	}) {
+		r.SetAttr(cAsHIPAttr, true)
 	}
 	if len(gr.flags.copts) > 0 {
 		r.SetAttr(coptsAttr, gr.flags.copts)

@@ -34,6 +34,37 @@ type unit struct {
 	links []string
 	// hip is true if hipcc links it, so that its .cu sources are HIP.
 	hip bool
+	// own are the copts of the sources that a command compiles. apart is true if some of them are
+	// for one object only: a rule with its name compiles it or sets a variable.
+	own   map[string][]string
+	apart bool
+}
+
+// parts returns the sources of a program whose own copts differ from those of its main source, in
+// groups with the same copts. Sources whose device code is linked together stay together.
+func (u *unit) parts(main string) (parts []*unit) {
+	base, known := u.own[main]
+	if !known || !u.apart || u.flags.rdc {
+		return nil
+	}
+	for _, src := range u.srcs {
+		copts, known := u.own[src]
+		if !known || sameSet(copts, base) {
+			continue
+		}
+		at := slices.IndexFunc(parts, func(part *unit) bool { return sameSet(part.flags.copts, copts) })
+		if at < 0 {
+			part := &unit{hip: u.hip, flags: u.flags}
+			part.flags.copts, part.flags.linkopts = copts, nil
+			at, parts = len(parts), append(parts, part)
+		}
+		parts[at].srcs = append(parts[at].srcs, src)
+	}
+	return parts
+}
+
+func sameSet(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 // flags are the parts of command lines that rules have attributes for.
@@ -43,6 +74,7 @@ type flags struct {
 	linkopts []string
 	libs     []string // names of libraries (-l) of ROCm
 	rdc      bool     // device code calls functions of other sources
+	cAsHIP   bool     // sources of C are compiled as HIP
 }
 
 // add adds the flags of other.
@@ -52,6 +84,7 @@ func (f *flags) add(other flags) {
 	f.linkopts = union(f.linkopts, other.linkopts)
 	f.libs = union(f.libs, other.libs)
 	f.rdc = f.rdc || other.rdc
+	f.cAsHIP = f.cAsHIP || other.cAsHIP
 }
 
 // union appends the values that a list does not have yet.
@@ -85,6 +118,8 @@ func parseFlags(dir string, words []string) flags {
 		switch {
 		case word == "-fgpu-rdc" || word == "-rdc=true" || word == "-dc":
 			f.rdc = true
+		case word == "-x" && value == "hip" || word == "-xhip":
+			f.cAsHIP = f.cAsHIP || slices.ContainsFunc(words, isC)
 		case slices.Contains(ignoredFlags, word):
 		case word == "-I" || word == "-isystem" || word == "-iquote" || word == "-idirafter":
 			f.include(dir, value)
@@ -243,6 +278,8 @@ func words(text string) []string {
 
 // Extensions of sources, in the order in which a source is looked for by its stem.
 var sourceExtensions = []string{".hip", ".cu", ".cpp", ".cc", ".cxx", ".c", ".C", ".c++"}
+
+func isC(name string) bool { return path.Ext(name) == ".c" }
 
 func isSource(name string) bool { return slices.Contains(sourceExtensions, path.Ext(name)) }
 

@@ -1,6 +1,7 @@
 package offload
 
 import (
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -15,6 +16,7 @@ type makefile struct {
 	root, dir string // of the repository, and of the Makefile in it
 	vars      map[string]variable
 	rules     []makeRule
+	ofTargets []targetVariable
 	unread    []string
 	depth     int // of expansions and included files
 	size      int // of all values so far, which bounds the evaluation
@@ -28,6 +30,12 @@ type variable struct {
 type makeRule struct {
 	targets, prerequisites []string
 	recipe                 []string
+}
+
+// targetVariable is an assignment for some targets only: TARGETS: NAME += VALUE.
+type targetVariable struct {
+	targets               []string
+	name, operator, value string
 }
 
 // Limits for Makefiles that refer to themselves or grow without end.
@@ -210,7 +218,11 @@ func (m *makefile) statement(line string, current []int) []int {
 		return nil
 	}
 	targets, rest, isRule := cutRule(line)
-	if !isRule || assignment.MatchString(rest) {
+	if !isRule {
+		return nil
+	}
+	if a := assignment.FindStringSubmatch(rest); a != nil {
+		m.ofTargets = append(m.ofTargets, targetVariable{strings.Fields(m.expand(targets)), m.expand(a[1]), a[2], a[3]})
 		return nil
 	}
 	prerequisites, recipe, inline := strings.Cut(rest, ";")
@@ -536,19 +548,38 @@ func (m *makefile) commands(r makeRule, target, stem string) [][]string {
 	return found
 }
 
+// enter sets the variables of a target. leave restores the others. named is true if an assignment is
+// for this target and not for a pattern.
+func (m *makefile) enter(target string) (named bool, leave func()) {
+	old := m.vars
+	m.vars = maps.Clone(old)
+	for _, v := range m.ofTargets {
+		for _, pattern := range v.targets {
+			if _, ok := matchPattern(path.Clean(pattern), path.Clean(target)); ok {
+				m.assign(v.name, v.operator, v.value)
+				named = named || !strings.Contains(pattern, "%")
+			}
+		}
+	}
+	return named, func() { m.vars = old }
+}
+
 // program returns the program that a rule links, and its compiler.
 func (m *makefile) program(r makeRule) (u unit, compiler string, ok bool) {
+	u.own = map[string][]string{}
 	for _, target := range r.targets {
 		if strings.Contains(target, "%") || slices.Contains([]string{".o", ".obj", ".a", ".so"}, path.Ext(target)) {
 			continue
 		}
+		_, leave := m.enter(target)
+		defer leave()
 		for _, command := range m.commands(r, target, "") {
 			if slices.Contains(command, "-c") || slices.Contains(command, "-E") || slices.Contains(command, "-M") {
 				continue
 			}
 			u.flags.add(parseFlags(m.dir, command))
 			u.flags.copts = nil // those of the compilations
-			linked := unit{}
+			linked := unit{own: map[string][]string{}}
 			for i, word := range command[1:] {
 				if archive := m.archive(word); archive != "" {
 					word = archive // its sources are part of the program
@@ -558,12 +589,14 @@ func (m *makefile) program(r makeRule) (u unit, compiler string, ok bool) {
 				}
 			}
 			if slices.ContainsFunc(command, isSource) {
-				linked.flags.add(parseFlags(m.dir, command))
+				linked.add(parseFlags(m.dir, command), slices.DeleteFunc(slices.Clone(command), func(word string) bool { return !isSource(word) }), m.dir)
 			}
 			if len(linked.srcs) > 0 {
 				u.program = path.Base(target)
 				u.srcs = union(u.srcs, linked.srcs)
 				u.flags.add(linked.flags)
+				maps.Copy(u.own, linked.own)
+				u.apart = u.apart || linked.apart
 				u.flags.linkopts = slices.DeleteFunc(u.flags.linkopts, func(opt string) bool { return m.archive(opt) != "" })
 				compiler, ok = command[0], true
 				u.hip = u.hip || compiler == "hipcc"
@@ -632,18 +665,22 @@ func (m *makefile) input(u *unit, name string, seen map[string]bool) {
 
 // made adds what a rule makes an object or archive of.
 func (m *makefile) made(u *unit, r makeRule, name, stem string, seen map[string]bool) bool {
-	found := false
+	named, leave := m.enter(name)
+	defer leave()
+	var compiled []string
 	for _, command := range m.commands(r, name, stem) {
 		for i, word := range command[1:] {
 			if command[i] != "-o" && isSource(word) && m.source(u, word) {
-				found = true
+				compiled = append(compiled, word)
 			}
 		}
-		if found {
-			u.flags.add(parseFlags(m.dir, command))
+		if len(compiled) > 0 {
+			u.add(parseFlags(m.dir, command), compiled, m.dir)
+			u.apart = u.apart || named || path.Ext(name) != ".a" && slices.Contains(r.targets, name)
 			return true
 		}
 	}
+	found := false
 	for _, p := range r.prerequisites {
 		p = strings.Replace(p, "%", stem, 1)
 		if isSource(p) {
@@ -655,6 +692,14 @@ func (m *makefile) made(u *unit, r makeRule, name, stem string, seen map[string]
 		}
 	}
 	return found
+}
+
+// add adds the flags of a command in a directory that compiles sources.
+func (u *unit) add(f flags, sources []string, dir string) {
+	u.flags.add(f)
+	for _, src := range sources {
+		u.own[path.Join(dir, src)] = f.copts
+	}
 }
 
 // source adds a source that exists in the repository.

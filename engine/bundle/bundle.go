@@ -88,18 +88,36 @@ func ParseAt(data []byte, start int64) (*Bundle, error) {
 	return b, nil
 }
 
-// ErrPrefix reports that ParsePrefix requires more bytes.
-var ErrPrefix = errors.New("the header of the bundle is longer")
+// errPrefix reports that a header requires more bytes.
+var errPrefix = errors.New("the header of the bundle is longer")
 
-// ParsePrefix reads the header of a binary bundle from the first bytes of the
-// bundle, for example while it is being decompressed. size is the size of the
-// whole bundle in bytes. It returns ErrPrefix if the header is not complete.
-func ParsePrefix(prefix []byte, size int64) (*Bundle, error) {
-	b := new(Bundle)
-	if err := parse(b, prefix, 0, max(size, int64(len(prefix))), true); err != nil {
-		return nil, err
+const (
+	// headerPrefix is the number of bytes that ReadHeader requests first.
+	headerPrefix = 4 << 10
+	// maxHeader limits the size of a header, in bytes: it takes memory.
+	maxHeader = 16 << 20
+)
+
+// ReadHeader reads the header of a binary bundle that is not in memory, for
+// example of one that is compressed. size is the size of the whole bundle in
+// bytes. prefix returns its first n bytes, or all if it has fewer. The result is
+// nil if they are not the beginning of a binary bundle.
+func ReadHeader(size int64, prefix func(n int64) ([]byte, error)) (*Bundle, error) {
+	for n := int64(headerPrefix); ; n *= 8 {
+		data, err := prefix(n)
+		if err != nil || !Is(data) {
+			return nil, err
+		}
+		b := new(Bundle)
+		switch err := parse(b, data, 0, max(size, int64(len(data))), true); {
+		case err == nil:
+			return b, nil
+		case !errors.Is(err, errPrefix):
+			return nil, err
+		case n >= maxHeader:
+			return nil, fmt.Errorf("the header of the uncompressed bundle has more than %d bytes", maxHeader)
+		}
 	}
-	return b, nil
 }
 
 // usualEntries is the number of entries for which memory is allocated at once.
@@ -118,7 +136,7 @@ func parse(b *Bundle, data []byte, start, size int64, keep bool) error {
 		return fmt.Errorf("number of entries at byte 0x%x passes %s", start+int64(len(Magic)), pastEnd(size))
 	}
 	if uint64(pos) > have {
-		return ErrPrefix
+		return errPrefix
 	}
 	count := binary.LittleEndian.Uint64(data[pos-8:])
 	if count > (end-uint64(pos))/uint64(fixedEntry) {
@@ -138,7 +156,7 @@ func parse(b *Bundle, data []byte, start, size int64, keep bool) error {
 			return fmt.Errorf("entry %d of %d at byte 0x%x: its header passes %s", i+1, count, pos, pastEnd(size))
 		}
 		if uint64(pos+fixedEntry) > have {
-			return ErrPrefix
+			return errPrefix
 		}
 		offset := binary.LittleEndian.Uint64(data[pos:])
 		length := binary.LittleEndian.Uint64(data[pos+8:])
@@ -151,7 +169,7 @@ func parse(b *Bundle, data []byte, start, size int64, keep bool) error {
 			return fmt.Errorf("entry %d of %d at byte 0x%x: offset 0x%x + size 0x%x passes %s", i+1, count, pos, offset, length, pastEnd(size))
 		}
 		if uint64(id)+idLen > have {
-			return ErrPrefix
+			return errPrefix
 		}
 		e := Entry{At: pos, Offset: start + int64(offset), Size: int64(length)}
 		if e.Size > 0 { // the offset of an empty entry does not matter

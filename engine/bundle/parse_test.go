@@ -163,9 +163,9 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// A header is parsed from any prefix that contains it. For a shorter prefix, the parser requests
-// more bytes.
-func TestParsePrefix(t *testing.T) {
+// A header is read from any prefix that contains it. For a shorter prefix, ReadHeader requests more
+// bytes.
+func TestReadHeader(t *testing.T) {
 	var out content.Buffer
 	items := []Item{{ID: "host-x86_64-unknown-linux--"}, {ID: "hip-amdgcn-amd-amdhsa--gfx942", Content: content.Memory(make([]byte, 5000))}}
 	if err := write(&out, items, Options{Align: 4096}); err != nil {
@@ -178,19 +178,26 @@ func TestParsePrefix(t *testing.T) {
 	}
 	header := whole.Entries[1].At + fixedEntry + int64(len(items[1].ID))
 	for n := int64(len(Magic)) + 1; n <= int64(len(data)); n++ {
-		got, err := ParsePrefix(data[:n], int64(len(data)))
-		if n < header {
-			if err != ErrPrefix {
-				t.Fatalf("%d bytes: %v, want ErrPrefix", n, err)
-			}
-			continue
+		prefixes := [][]byte{data[:n], data}
+		got, err := ReadHeader(int64(len(data)), func(int64) (prefix []byte, err error) {
+			prefix, prefixes = prefixes[0], prefixes[1:]
+			return prefix, nil
+		})
+		if more := len(prefixes) == 0; more != (n < header) {
+			t.Fatalf("%d bytes: more bytes requested: %v", n, more)
 		}
 		if diff := cmp.Diff(whole, got); diff != "" || err != nil {
 			t.Fatalf("%d bytes: %v\n%s", n, err, diff)
 		}
 	}
-	if _, err := ParsePrefix(data[:header], 5000); err == nil || err == ErrPrefix {
+	if _, err := ReadHeader(5000, func(int64) ([]byte, error) { return data[:header], nil }); err == nil || !strings.Contains(err.Error(), "passes the end") {
 		t.Errorf("an entry behind the end: %v", err)
+	}
+	if _, err := ReadHeader(int64(len(data)), func(int64) ([]byte, error) { return data[:header-1], nil }); err == nil || !strings.Contains(err.Error(), "has more than") {
+		t.Errorf("a header that does not end: %v", err)
+	}
+	if b, err := ReadHeader(5000, func(int64) ([]byte, error) { return []byte("text"), nil }); b != nil || err != nil {
+		t.Errorf("not a bundle: %v, %v", b, err)
 	}
 }
 

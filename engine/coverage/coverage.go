@@ -53,23 +53,8 @@ type Mode struct {
 }
 
 // String returns the name of the mode, such as gfx942:sramecc+:xnack-.
-func (m Mode) String() string { return m.Processor + m.features() }
-
-// features returns the features in the form of a target ID.
-func (m Mode) features() string {
-	var b strings.Builder
-	for _, f := range []struct {
-		name  string
-		state target.FeatureState
-	}{{"sramecc", m.SRAMECC}, {"xnack", m.XNACK}} {
-		switch f.state {
-		case target.FeatureOn:
-			b.WriteString(":" + f.name + "+")
-		case target.FeatureOff:
-			b.WriteString(":" + f.name + "-")
-		}
-	}
-	return b.String()
+func (m Mode) String() string {
+	return target.CodeObject{Processor: m.Processor, SRAMECC: m.SRAMECC, XNACK: m.XNACK}.ID()
 }
 
 // GenericOf returns the generic processor that the runtime looks up for a processor, such as
@@ -214,7 +199,7 @@ func (b *Bundle) find(m Mode) (*Image, How) {
 		return img, Native
 	}
 	if generic := GenericOf(m.Processor); generic != "" {
-		if img := b.named(generic + m.features()); img != nil {
+		if img := b.named(Mode{generic, m.SRAMECC, m.XNACK}.String()); img != nil {
 			return img, Generic
 		}
 	}
@@ -386,10 +371,8 @@ func modeReport(m Mode, answers []answer) ModeReport {
 
 // together returns the common verdict, or Partly if they differ.
 func together(list []Verdict) Verdict {
-	for _, v := range list {
-		if v != list[0] {
-			return Partly
-		}
+	if slices.ContainsFunc(list, func(v Verdict) bool { return v != list[0] }) {
+		return Partly
 	}
 	return list[0]
 }
@@ -430,14 +413,10 @@ func (r *Report) Missing() string {
 		var gpus []string
 		for _, g := range f.GPUs {
 			if g.Verdict != Yes {
-				gpus = append(gpus, fmt.Sprintf("%s: %s", g.GPU, g.explain()))
+				gpus = append(gpus, g.GPU+": "+g.explain())
 			}
 		}
-		text := f.File + ": " + strings.Join(gpus, ", ")
-		if f.Note != "" {
-			text += " (" + f.Note + ")"
-		}
-		parts = append(parts, text)
+		parts = append(parts, f.File+": "+f.noted(strings.Join(gpus, ", ")))
 	}
 	if left > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more files", left))
@@ -447,11 +426,15 @@ func (r *Report) Missing() string {
 
 // Explain describes the code that a GPU does not find in the file.
 func (f *FileReport) Explain(g *GPUReport) string {
-	text := g.GPU + ": " + g.explain()
-	if f.Note != "" {
-		text += " (" + f.Note + ")"
+	return f.noted(g.GPU + ": " + g.explain())
+}
+
+// noted adds the note of the file to a text.
+func (f *FileReport) noted(text string) string {
+	if f.Note == "" {
+		return text
 	}
-	return text
+	return text + " (" + f.Note + ")"
 }
 
 // explain describes the code that a GPU does not find.

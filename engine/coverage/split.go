@@ -137,7 +137,7 @@ func (m Mode) searches() []searched {
 	const triple = "hip-amdgcn-amd-amdhsa--"
 	var list []searched
 	add := func(processor string, how How) {
-		full := processor + m.features()
+		full := Mode{processor, m.SRAMECC, m.XNACK}.String()
 		if id, err := target.Parse(triple + full); err != nil || target.CheckTargetID(id.Triple, full) != nil {
 			return
 		}
@@ -202,20 +202,19 @@ func (s *splitSource) ask(m Mode) answer {
 // load returns the result for code that was found in an archive.
 func (s *splitSource) load(m Mode, a *Archive, t searched, img *ArchivedImage) answer {
 	place := &Place{Key: s.key, Archive: a.Name, Target: t.id}
+	no := func(format string, args ...any) answer {
+		place.Reason = fmt.Sprintf("%s: %s for %s", a.Name, s.key, t.id) + fmt.Sprintf(format, args...)
+		return answer{verdict: No, place: place}
+	}
 	switch {
 	case img.Fault != "":
-		place.Reason = fmt.Sprintf("%s: %s for %s: %s", a.Name, s.key, t.id, img.Fault)
-		return answer{verdict: No, place: place}
+		return no(": %s", img.Fault)
 	case img.Size == 0:
-		place.Reason = fmt.Sprintf("%s: %s for %s has 0 bytes", a.Name, s.key, t.id)
-		return answer{verdict: No, place: place}
+		return no(" has 0 bytes")
+	case !img.loads(m) && img.Code == nil:
+		return no(" is no AMD code object, which does not load on %s", m)
 	case !img.loads(m):
-		is := "no AMD code object"
-		if img.Code != nil {
-			is = "code for " + img.Code.ID()
-		}
-		place.Reason = fmt.Sprintf("%s: %s for %s is %s, which does not load on %s", a.Name, s.key, t.id, is, m)
-		return answer{verdict: No, place: place}
+		return no(" is code for %s, which does not load on %s", img.Code.ID(), m)
 	case img.Empty && !s.bare:
 		return answer{verdict: Empty, how: t.how, entry: img.ID, place: place}
 	}

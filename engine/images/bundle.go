@@ -171,7 +171,7 @@ func (s *search) compressed(ctx context.Context, c content.Content, e ccob.Exten
 	_, text := s.fileType().Comment()
 	if text = text && s.opt.Scope == Bundles; !text {
 		err = s.withRoom(func() (err error) {
-			b, err = readHeader(ctx, reader)
+			b, err = bundle.ReadHeader(reader.RawSize(), func(n int64) ([]byte, error) { return reader.Prefix(ctx, n) })
 			return err
 		})
 		if err != nil {
@@ -349,35 +349,4 @@ func (b *Bundle) measure(ctx context.Context, data []byte, opt ccob.Options) err
 	}
 	b.Duration, b.Hash = time.Since(start), h.Sum()
 	return nil
-}
-
-const (
-	// headerPrefix is the number of bytes of a compressed bundle that are decoded
-	// first, to find its entries.
-	headerPrefix = 4 << 10
-	// maxHeader limits the size of the header of a compressed bundle, which takes
-	// memory to decode.
-	maxHeader = 16 << 20
-)
-
-// readHeader returns the header of the binary bundle in a compressed one, or nil
-// if the content is not a binary bundle. It decodes only as many bytes as
-// required.
-func readHeader(ctx context.Context, reader *ccob.Reader) (*bundle.Bundle, error) {
-	for n := int64(headerPrefix); ; n *= 8 {
-		prefix, err := reader.Prefix(ctx, n)
-		if err != nil {
-			return nil, err
-		}
-		if !bundle.Is(prefix) {
-			return nil, nil
-		}
-		b, err := bundle.ParsePrefix(prefix, reader.RawSize())
-		if !errors.Is(err, bundle.ErrPrefix) {
-			return b, err
-		}
-		if n >= maxHeader {
-			return nil, fmt.Errorf("the header of the uncompressed bundle has more than %d bytes", maxHeader)
-		}
-	}
 }

@@ -12,15 +12,22 @@ func parseISA(s string) SubArch {
 	if family, ok := isaAliases.get(s); ok {
 		s = family
 	}
-	if isaFamilies.of(s) != "" {
+	if isaFamily(s) != "" {
 		return SubArch(s)
 	}
 	return ""
 }
 
+// isaFamily returns the instruction set of the family of one that may follow amdgpu in a triple, or
+// "" for others.
+func isaFamily(isa string) string {
+	p, _ := amdgcnProcessors.find(func(p *processor) bool { return p.isa == isa || p.isaFamily == isa })
+	return p.isaFamily
+}
+
 // isFamily reports whether an instruction set is the one of a family of
 // processors.
-func isFamily(isa SubArch) bool { return isaFamilies.of(string(isa)) == string(isa) }
+func isFamily(isa SubArch) bool { return isaFamily(string(isa)) == string(isa) }
 
 // sameISA reports whether code for the instruction sets of two AMD GPU triples is interchangeable:
 // they are equal, one is the family of the other, or one triple has none. A name that LLVM does
@@ -34,8 +41,8 @@ func (t Triple) sameISA(o Triple) bool {
 	case t.SubArch == o.SubArch:
 		return true
 	}
-	family := isaFamilies.of(string(t.SubArch))
-	return family == isaFamilies.of(string(o.SubArch)) && (isFamily(t.SubArch) || isFamily(o.SubArch))
+	family := isaFamily(string(t.SubArch))
+	return family == isaFamily(string(o.SubArch)) && (isFamily(t.SubArch) || isFamily(o.SubArch))
 }
 
 // isPlainAMDGPU reports whether the triple is for AMD GPUs and has no instruction set, not even an

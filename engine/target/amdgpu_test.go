@@ -63,12 +63,11 @@ func TestAMDGPU(t *testing.T) {
 
 // Every processor has a triple of its own, and that of its family serves it.
 func TestISAs(t *testing.T) {
-	for _, n := range amdgcnProcessors {
-		name, p := n.name, n.value
+	for _, p := range amdgcnProcessors {
 		own := ParseTriple("amdgpu" + p.isa + "-amd-amdhsa-")
-		family := ParseTriple("amdgpu" + isaFamilies.of(p.isa) + "-amd-amdhsa-")
+		family := ParseTriple("amdgpu" + isaFamily(p.isa) + "-amd-amdhsa-")
 		if own.SubArch != SubArch(p.isa) || !family.CompatibleWith(own) || !isFamily(family.SubArch) {
-			t.Errorf("%s: %+v, %+v", name, own, family)
+			t.Errorf("%s: %+v, %+v", p.name, own, family)
 		}
 	}
 }

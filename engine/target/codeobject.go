@@ -2,7 +2,6 @@ package target
 
 import (
 	"fmt"
-	"strings"
 )
 
 // CodeObject is the target of a code object as stated in its ELF header.
@@ -35,21 +34,14 @@ const (
 // ID returns the target ID that the ELF flags state, such as
 // gfx90a:sramecc+:xnack-. Unknown processors have a name of the form mach-0x7f.
 func (t CodeObject) ID() string {
-	var b strings.Builder
-	b.WriteString(t.Processor)
-	if t.Processor == "" {
-		fmt.Fprintf(&b, "mach-0x%02x", t.Mach)
+	id := TargetID{Processor: t.Processor}
+	if id.Processor == "" {
+		id.Processor = fmt.Sprintf("mach-0x%02x", t.Mach)
 	}
-	for _, f := range []struct {
-		name  string
-		state FeatureState
-	}{{"sramecc", t.SRAMECC}, {"xnack", t.XNACK}} {
-		switch f.state {
-		case FeatureOn:
-			b.WriteString(":" + f.name + "+")
-		case FeatureOff:
-			b.WriteString(":" + f.name + "-")
+	for i, state := range []FeatureState{t.SRAMECC, t.XNACK} {
+		if state == FeatureOn || state == FeatureOff {
+			id.Features = append(id.Features, Feature{featureNames[i], state == FeatureOn})
 		}
 	}
-	return b.String()
+	return id.String()
 }

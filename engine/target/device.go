@@ -66,7 +66,7 @@ func (d Device) Provides(o Device) bool {
 		return d.LinksWith(o)
 	}
 	own, other := d.code(), o.code()
-	return d.sameTriple(o) && (own == "" || own == other || own == isaFamilies.of(other)) && d.settings(o)
+	return d.sameTriple(o) && (own == "" || own == other || own == isaFamily(other)) && d.settings(o)
 }
 
 // code returns the instruction set of code for an AMD GPU, "" for all. For other devices and

@@ -11,7 +11,14 @@ func AMDGPUFeatures(processor string) (features []string, ok bool) {
 // AMDGPUByMach returns the name of the amdgcn processor with a number, the low
 // byte of the ELF flags. It returns "" for numbers that LLVM 22 to 24 do not
 // define.
-func AMDGPUByMach(mach uint8) string { return amdgcnMachs[mach] }
+func AMDGPUByMach(mach uint8) string {
+	is := func(p *processor) bool { return p.mach == mach }
+	p, ok := amdgcnProcessors.find(is)
+	if !ok {
+		p, _ = removedProcessors.find(is)
+	}
+	return p.name
+}
 
 // CodeFamily returns the name of the family of AMD GPUs with code similar to that of a processor,
 // such as gfx9 for gfx90a. Images of a family are smaller if they are compressed together. A

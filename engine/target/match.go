@@ -152,7 +152,7 @@ func (r Rules) matchable(id ID) (TargetID, bool) {
 	if !id.Triple.isAMDGPU() {
 		return t, len(t.Features) == 0
 	}
-	_, p, known := lookupProcessor(id.Triple, t.Processor)
+	p, known := lookupProcessor(id.Triple, t.Processor)
 	if !known {
 		// Names of other architectures match only themselves. Unknown processors
 		// follow the rules with any features.

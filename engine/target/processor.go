@@ -7,21 +7,44 @@ import (
 
 // Processors returns the names of all processors of AMD and NVIDIA GPUs in LLVM 22 to 24, without
 // aliases.
-func Processors() []string { return slices.Clone(processorNames) }
+func Processors() []string {
+	names := make([]string, len(amdgcnProcessors))
+	for i := range amdgcnProcessors {
+		names[i] = amdgcnProcessors[i].name
+	}
+	return append(names, nvptxProcessors...)
+}
+
+// processors is a list of processors.
+type processors []processor
+
+// get returns the processor with a canonical name.
+func (list processors) get(name string) (p processor, ok bool) {
+	return list.find(func(p *processor) bool { return p.name == name })
+}
+
+// named returns the processor with a name, which can be an alias.
+func (list processors) named(name string) (p processor, ok bool) {
+	return list.find(func(p *processor) bool { return p.name == name || slices.Contains(p.aliases, name) })
+}
+
+// find returns the first processor for which is returns true.
+func (list processors) find(is func(*processor) bool) (p processor, ok bool) {
+	for i := range list {
+		if is(&list[i]) {
+			return list[i], true
+		}
+	}
+	return processor{}, false
+}
 
 // KnownProcessor reports whether target IDs can begin with a name: that of a processor in LLVM 22
 // to 24, an alias of one (fiji), the name of AMD's portable SPIR-V code (amdgcnspirv), or a
 // processor that LLVM 22 no longer defines (gfx940).
 func KnownProcessor(name string) bool {
-	if _, _, ok := lookupProcessor(Triple{Arch: ArchAMDGCN}, name); ok || slices.Contains(processorNames, name) || name == spirvProcessor {
-		return true
-	}
-	for _, known := range amdgcnMachs {
-		if name != "" && name == known {
-			return true
-		}
-	}
-	return false
+	_, known := amdgcnProcessors.named(name)
+	_, removed := removedProcessors.get(name)
+	return known || removed || slices.Contains(nvptxProcessors, name) || name == spirvProcessor
 }
 
 // ArchGroup returns the processors of a generation of AMD's GPUs by its name, such as mi300 or
@@ -39,9 +62,9 @@ func FindProcessor(text string) string {
 		}
 		at += i
 		longest := ""
-		for _, known := range amdgcnMachs {
-			if rest, ok := strings.CutPrefix(text[at:], known); ok && len(known) > len(longest) && !continues(rest) {
-				longest = known
+		for _, known := range slices.Concat(amdgcnProcessors, removedProcessors) {
+			if rest, ok := strings.CutPrefix(text[at:], known.name); ok && len(known.name) > len(longest) && !continues(rest) {
+				longest = known.name
 			}
 		}
 		if longest == "" {

@@ -102,8 +102,8 @@ func (t TargetID) feature(name string) (Feature, bool) {
 // triple: aliases are replaced (fiji by gfx803), and features are in
 // alphabetical order, as in LLVM.
 func (t TargetID) Canonical(triple Triple) TargetID {
-	if name, _, ok := lookupProcessor(triple, t.Processor); ok {
-		t.Processor = name
+	if p, ok := lookupProcessor(triple, t.Processor); ok {
+		t.Processor = p.name
 	}
 	t.Features = slices.SortedFunc(slices.Values(t.Features), func(a, b Feature) int {
 		return strings.Compare(a.Name, b.Name)
@@ -127,7 +127,7 @@ func CheckTargetID(triple Triple, s string) error {
 	if amd && strings.HasPrefix(t.Processor, "sm_") || nvidia && strings.HasPrefix(t.Processor, "gfx") {
 		return fail("", "%s is not a processor of %s", t.Processor, triple)
 	}
-	_, p, known := lookupProcessor(triple, t.Processor)
+	p, known := lookupProcessor(triple, t.Processor)
 	if amd && !known {
 		return nil
 	}
@@ -172,31 +172,22 @@ func (p processor) featureNames() []string {
 	return names
 }
 
-// lookupProcessor finds an AMD GPU by its name or an alias, and returns its
-// canonical name. Other triples have no tables, so nothing is found.
-func lookupProcessor(triple Triple, name string) (string, processor, bool) {
-	table, alias := amdgcnProcessors, amdgcnAliases
+// lookupProcessor finds an AMD GPU by its name or an alias. Other triples have no
+// tables, so nothing is found.
+func lookupProcessor(triple Triple, name string) (processor, bool) {
 	switch triple.Arch {
 	case ArchAMDGCN:
+		return amdgcnProcessors.named(name)
 	case ArchR600:
-		table, alias = r600Processors, r600Aliases
-	default:
-		return "", processor{}, false
+		return r600Processors.named(name)
 	}
-	if canonical, ok := alias.get(name); ok {
-		name = canonical
-	}
-	p, ok := table.get(name)
-	return name, p, ok
+	return processor{}, false
 }
 
 // isOffloadArch reports whether LLVM accepts the processor of an entry ID.
 func isOffloadArch(name string) bool {
-	if _, ok := amdgcnProcessors.get(name); ok {
-		return true
-	}
-	_, ok := slices.BinarySearch(otherOffloadArchs, name)
-	return ok
+	_, ok := amdgcnProcessors.get(name)
+	return ok || slices.Contains(nvptxProcessors, name) || slices.Contains(otherOffloadArchs, name)
 }
 
 // looksLikeProcessor reports whether s, which is a processor or an environment,
@@ -208,6 +199,6 @@ func looksLikeProcessor(triple Triple, s string) bool {
 			return true
 		}
 	}
-	_, _, known := lookupProcessor(triple, s)
+	_, known := lookupProcessor(triple, s)
 	return known || s == spirvProcessor
 }

@@ -471,11 +471,4 @@ func (m module) aggregates(elements map[uint64]int, content map[uint64][]byte) e
 }
 
 // zero reports whether b is all zero.
-func zero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
-}
+func zero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }

@@ -1,8 +1,8 @@
 // Package elf names the numbers of the ELF format: the generic ABI, the
 // extensions of GNU, LLVM and Android, and the machines of hosts and GPUs. It
-// has constants only, because the types of debug/elf add debug/dwarf and tables
-// of names to the start of each process. The independent checkers, packages check
-// and elfcheck, do not use it.
+// replaces debug/elf, whose types add debug/dwarf and tables of names to the start
+// of each process. The independent checkers, packages check and elfcheck, do not
+// use it.
 package elf
 
 // Magic is the beginning of each ELF file.
@@ -17,6 +17,12 @@ const (
 	RelaSize    = 24 // Elf64_Rela
 	DynamicSize = 16 // Elf64_Dyn
 )
+
+// Segment is a program header, with the layout of Elf64_Phdr. Sizes are in bytes.
+type Segment struct {
+	Type, Flags                                   uint32
+	Offset, Addr, PAddr, FileSize, MemSize, Align uint64
+}
 
 // OSABIHSA is the ABI of AMD code objects, in byte 7 of the header.
 const OSABIHSA = 64

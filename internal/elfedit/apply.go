@@ -2,6 +2,7 @@ package elfedit
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -111,17 +112,18 @@ func (p *planner) placeTables() error {
 		}
 	}
 	p.tail.names = bytes.Clone(p.data[names.Offset : names.Offset+names.Size])
+	count := uint64(len(p.Sections))
 	for _, c := range p.changes {
 		if c.Reference != "" {
 			p.tail.names = append(append(p.tail.names, c.Reference...), 0)
+			count++
+		}
+		if c.Restore != "" {
+			count--
 		}
 	}
 	p.tail.namesOff = p.shift(pos)
 	p.tail.tableOff = roundUp(p.tail.namesOff+uint64(len(p.tail.names)), 8)
-	count := uint64(len(p.Sections))
-	for _, c := range p.changes {
-		count += boolean(c.Reference != "") - boolean(c.Restore != "")
-	}
 	p.result.Size = int64(p.tail.tableOff + count*elf.SectionSize)
 	p.tail.drop = append(p.tail.drop, filePatch{off: pos, data: p.data[pos:max(codeEnd, pos)]})
 	return nil
@@ -155,7 +157,7 @@ func (p *planner) headers() error {
 				last = i + 1
 			}
 		}
-		p.segments = slices.Insert(p.segments, last, Segment{
+		p.segments = slices.Insert(p.segments, last, elf.Segment{
 			Type: elf.PtLoad, Flags: 4, Offset: p.grow.off, Addr: p.grow.addr, PAddr: p.grow.addr,
 			FileSize: p.grow.size, MemSize: p.grow.size, Align: p.page,
 		})
@@ -164,7 +166,7 @@ func (p *planner) headers() error {
 		if s := &p.segments[i]; s.Type == elf.PtPhdr && s.FileSize > 0 {
 			s.FileSize, s.MemSize = uint64(len(p.segments))*elf.SegmentSize, uint64(len(p.segments))*elf.SegmentSize
 			if p.tableAt != p.phoff {
-				first := p.Segments[slices.IndexFunc(p.Segments, func(l Segment) bool { return l.Type == elf.PtLoad })]
+				first := p.Segments[slices.IndexFunc(p.Segments, func(l elf.Segment) bool { return l.Type == elf.PtLoad })]
 				s.Offset, s.Addr, s.PAddr = p.tableAt, first.Addr+p.tableAt, first.PAddr+p.tableAt
 			}
 		}
@@ -194,7 +196,7 @@ func (p *planner) changedSections() error {
 		switch {
 		case c.Reference != "":
 			ref := *s
-			ref.Name, ref.nameOffset = c.Reference, uint32(nameAt)
+			ref.Name, ref.NameOffset = c.Reference, uint32(nameAt)
 			ref.Addr, ref.Offset, ref.Size, ref.Align = c.newAddr, c.newOff, c.Size, 1
 			p.sections = append(p.sections, ref)
 			s = &p.sections[c.Section]
@@ -229,7 +231,7 @@ func (p *planner) orderSections() {
 			order = append(order, i)
 		}
 	}
-	slices.SortStableFunc(order[1:], func(a, b int) int { return compare(p.sections[a].Offset, p.sections[b].Offset) })
+	slices.SortStableFunc(order[1:], func(a, b int) int { return cmp.Compare(p.sections[a].Offset, p.sections[b].Offset) })
 	sections := make([]Section, len(order))
 	p.numbers = make([]uint64, len(p.sections))
 	for i, old := range order {
@@ -373,15 +375,6 @@ func (p *planner) pointers() error {
 	return nil
 }
 
-// addressTag reports whether the value of a dynamic tag is an address.
-func addressTag(tag uint64) bool {
-	switch tag {
-	case elf.DtHash, elf.DtGNUHash, elf.DtStrtab, elf.DtSymtab, elf.DtRela, elf.DtJmpRel, elf.DtRelr, elf.DtVersym, elf.DtVerdef, elf.DtVerneed:
-		return true
-	}
-	return false
-}
-
 // redirect changes the target of a relocated pointer.
 func (p *planner) redirect(r Pointer, value uint64) error {
 	if r.Form == Symbolic {
@@ -501,7 +494,7 @@ func (p *planner) write() error {
 		}
 	}
 	codeEnd := min(p.codeEnd(), uint64(len(p.data)))
-	table := p.segmentTable()
+	table, _ := binary.Append(nil, binary.LittleEndian, p.segments)
 	add(0, content.Memory(p.fileHeader()))
 	add(p.shift(p.tableAt), content.Memory(table))
 	add(p.tail.tableOff, content.Memory(p.sectionTable()))
@@ -529,22 +522,30 @@ func (p *planner) write() error {
 		add(uint64(p.result.Size), p.in.Slice(int64(codeEnd), int64(p.result.Appended)))
 		p.result.Size += int64(p.result.Appended)
 	}
-	slices.SortStableFunc(parts, func(a, b content.Part) int { return compare(uint64(a.Offset), uint64(b.Offset)) })
-	at := int64(0)
-	for _, part := range parts {
-		if part.Offset < at {
-			return fmt.Errorf("byte 0x%x of the new file: two parts of the file overlap there; the layout of the input is not supported", part.Offset)
-		}
-		at = part.Offset + part.Content.Len()
+	at, err := inOrder(parts)
+	if err != nil {
+		return err
 	}
 	p.result.Size = max(p.result.Size, at)
 	p.result.Parts = parts
 	return nil
 }
 
+// inOrder sorts the parts of a file and returns the end of the last one.
+func inOrder(parts []content.Part) (end int64, err error) {
+	slices.SortStableFunc(parts, func(a, b content.Part) int { return cmp.Compare(a.Offset, b.Offset) })
+	for _, part := range parts {
+		if part.Offset < end {
+			return 0, fmt.Errorf("byte 0x%x of the new file: two parts of the file overlap there; the layout of the input is not supported", part.Offset)
+		}
+		end = part.Offset + part.Content.Len()
+	}
+	return end, nil
+}
+
 // sortPatches sorts the patches and returns an error if they overlap.
 func (p *planner) sortPatches() error {
-	slices.SortStableFunc(p.patches, func(a, b filePatch) int { return compare(a.off, b.off) })
+	slices.SortStableFunc(p.patches, func(a, b filePatch) int { return cmp.Compare(a.off, b.off) })
 	kept := p.patches[:0]
 	for _, patch := range p.patches {
 		if n := len(kept); n > 0 && kept[n-1].off+uint64(len(kept[n-1].data)) > patch.off {
@@ -578,7 +579,7 @@ func (p *planner) kept(codeEnd, table uint64) [][2]uint64 {
 		s := &p.Sections[p.removed]
 		out = append(out, [2]uint64{s.Offset, s.Offset + s.InFile()})
 	}
-	slices.SortFunc(out, func(a, b [2]uint64) int { return compare(a[0], b[0]) })
+	slices.SortFunc(out, func(a, b [2]uint64) int { return cmp.Compare(a[0], b[0]) })
 	slices.Sort(cuts)
 	var ranges [][2]uint64
 	add := func(lo, hi uint64) {
@@ -617,7 +618,7 @@ func (p *planner) copied(parts []content.Part, lo, hi, to uint64) []content.Part
 		}
 	}
 	at := lo
-	i, _ := slices.BinarySearchFunc(p.patches, lo, func(f filePatch, off uint64) int { return compare(f.off, off) })
+	i, _ := slices.BinarySearchFunc(p.patches, lo, func(f filePatch, off uint64) int { return cmp.Compare(f.off, off) })
 	for i < len(p.patches) && p.patches[i].off < hi {
 		from := p.patches[i].off
 		end := from
@@ -651,30 +652,9 @@ func (p *planner) fileHeader() []byte {
 	return b
 }
 
-func (p *planner) segmentTable() []byte {
-	b := make([]byte, 0, len(p.segments)*elf.SegmentSize)
-	for _, s := range p.segments {
-		b = binary.LittleEndian.AppendUint32(b, s.Type)
-		b = binary.LittleEndian.AppendUint32(b, s.Flags)
-		for _, v := range [...]uint64{s.Offset, s.Addr, s.PAddr, s.FileSize, s.MemSize, s.Align} {
-			b = binary.LittleEndian.AppendUint64(b, v)
-		}
+func (p *planner) sectionTable() (table []byte) {
+	for i := range p.sections {
+		table, _ = binary.Append(table, binary.LittleEndian, &p.sections[i].Header)
 	}
-	return b
-}
-
-func (p *planner) sectionTable() []byte {
-	b := make([]byte, 0, len(p.sections)*elf.SectionSize)
-	for _, s := range p.sections {
-		b = binary.LittleEndian.AppendUint32(b, s.nameOffset)
-		b = binary.LittleEndian.AppendUint32(b, s.Type)
-		for _, v := range [...]uint64{s.Flags, s.Addr, s.Offset, s.Size} {
-			b = binary.LittleEndian.AppendUint64(b, v)
-		}
-		b = binary.LittleEndian.AppendUint32(b, s.Link)
-		b = binary.LittleEndian.AppendUint32(b, s.Info)
-		b = binary.LittleEndian.AppendUint64(b, s.Align)
-		b = binary.LittleEndian.AppendUint64(b, s.EntSize)
-	}
-	return b
+	return table
 }

@@ -33,21 +33,18 @@ const (
 	maxSegments = 1000
 )
 
-// Segment is a program header.
-type Segment struct {
-	Type, Flags                                   uint32
-	Offset, Addr, PAddr, FileSize, MemSize, Align uint64
-}
-
 // Section is a section header with its name.
 type Section struct {
-	Name                      string
-	Type                      uint32
+	Name string
+	Header
+}
+
+// Header is a section header in its stored form, an Elf64_Shdr.
+type Header struct {
+	NameOffset, Type          uint32
 	Flags, Addr, Offset, Size uint64
 	Link, Info                uint32
 	Align, EntSize            uint64
-	nameOffset                uint32
-	headerOffset              uint64
 }
 
 // InFile returns the number of bytes that the section has in the file.
@@ -64,7 +61,7 @@ type File struct {
 	Machine uint16
 	// Segments and Sections are the headers in the order of the file. Section 0 is
 	// the null section.
-	Segments []Segment
+	Segments []elf.Segment
 	Sections []Section
 
 	in       content.Content
@@ -149,15 +146,12 @@ func (f *File) readSegments() error {
 	if !ok || f.phoff < elf.HeaderSize {
 		return fmt.Errorf("program headers at byte 0x%x: %d headers do not lie in the file of %d bytes", f.phoff, count, len(f.data))
 	}
-	f.Segments = make([]Segment, count)
+	f.Segments = make([]elf.Segment, count)
+	if _, err := binary.Decode(table, binary.LittleEndian, f.Segments); err != nil {
+		return err
+	}
 	end, loads := uint64(0), 0
-	for i := range f.Segments {
-		b := table[i*elf.SegmentSize:]
-		s := Segment{
-			Type: binary.LittleEndian.Uint32(b), Flags: binary.LittleEndian.Uint32(b[4:]), Offset: binary.LittleEndian.Uint64(b[8:]), Addr: binary.LittleEndian.Uint64(b[16:]),
-			PAddr: binary.LittleEndian.Uint64(b[24:]), FileSize: binary.LittleEndian.Uint64(b[32:]), MemSize: binary.LittleEndian.Uint64(b[40:]), Align: binary.LittleEndian.Uint64(b[48:]),
-		}
-		f.Segments[i] = s
+	for i, s := range f.Segments {
 		if s.Type == elf.PtNull {
 			continue
 		}
@@ -236,11 +230,8 @@ func (f *File) readSections() error {
 	f.shstrndx = int(names)
 	f.Sections = make([]Section, count)
 	for i := range f.Sections {
-		b := table[i*elf.SectionSize:]
-		f.Sections[i] = Section{
-			nameOffset: binary.LittleEndian.Uint32(b), Type: binary.LittleEndian.Uint32(b[4:]), Flags: binary.LittleEndian.Uint64(b[8:]), Addr: binary.LittleEndian.Uint64(b[16:]),
-			Offset: binary.LittleEndian.Uint64(b[24:]), Size: binary.LittleEndian.Uint64(b[32:]), Link: binary.LittleEndian.Uint32(b[40:]), Info: binary.LittleEndian.Uint32(b[44:]),
-			Align: binary.LittleEndian.Uint64(b[48:]), EntSize: binary.LittleEndian.Uint64(b[56:]), headerOffset: f.shoff + uint64(i)*elf.SectionSize,
+		if _, err := binary.Decode(table[i*elf.SectionSize:], binary.LittleEndian, &f.Sections[i].Header); err != nil {
+			return err
 		}
 	}
 	strings := &f.Sections[names]
@@ -250,10 +241,10 @@ func (f *File) readSections() error {
 	}
 	for i := range f.Sections {
 		s := &f.Sections[i]
-		if uint64(s.nameOffset) >= uint64(len(text)) {
-			return fmt.Errorf("section %d: its name at byte 0x%x is outside of the section names", i, s.nameOffset)
+		if uint64(s.NameOffset) >= uint64(len(text)) {
+			return fmt.Errorf("section %d: its name at byte 0x%x is outside of the section names", i, s.NameOffset)
 		}
-		s.Name = cString(text[s.nameOffset:])
+		s.Name = cString(text[s.NameOffset:])
 		if _, ok := f.bytes(s.Offset, s.InFile()); !ok && s.InFile() > 0 {
 			return fmt.Errorf("section %d %.100q: offset 0x%x + size 0x%x passes the end of the file (%d bytes)", i, s.Name, s.Offset, s.Size, len(f.data))
 		}
@@ -269,13 +260,8 @@ func (f *File) readSections() error {
 
 // cString returns the text before the first NUL, truncated to a maximum length.
 func cString(b []byte) string {
-	b = b[:min(len(b), maxNameLength)]
-	for i, c := range b {
-		if c == 0 {
-			return string(b[:i])
-		}
-	}
-	return string(b)
+	name, _, _ := bytes.Cut(b[:min(len(b), maxNameLength)], []byte{0})
+	return string(name)
 }
 
 func (f *File) readDynamic() error {
@@ -393,7 +379,9 @@ func (f *File) Program() bool {
 func (f *File) codeEnd() uint64 {
 	end := max(f.phoff+uint64(len(f.Segments))*elf.SegmentSize, f.shoff+uint64(len(f.Sections))*elf.SectionSize)
 	for i := range f.Sections {
-		end = max(end, f.Sections[i].Offset*boolean(f.Sections[i].InFile() > 0)+f.Sections[i].InFile())
+		if n := f.Sections[i].InFile(); n > 0 {
+			end = max(end, f.Sections[i].Offset+n)
+		}
 	}
 	for _, s := range f.Segments {
 		if s.Type == elf.PtLoad && s.FileSize > 0 {
@@ -401,11 +389,4 @@ func (f *File) codeEnd() uint64 {
 		}
 	}
 	return end
-}
-
-func boolean(b bool) uint64 {
-	if b {
-		return 1
-	}
-	return 0
 }

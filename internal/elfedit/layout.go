@@ -1,6 +1,7 @@
 package elfedit
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -119,7 +120,7 @@ type planner struct {
 	// tableAt is the new offset of the program header table: its old one, or the start
 	// of the file if another tool moved it from there.
 	tableAt  uint64
-	segments []Segment
+	segments []elf.Segment
 	sections []Section
 	patches  []filePatch
 	result   Layout
@@ -165,8 +166,8 @@ func (p *planner) place() error {
 		}
 		p.changes = append(p.changes, c)
 	}
-	slices.SortFunc(p.changes, func(a, b *change) int { return compare(a.off, b.off) })
-	first := slices.IndexFunc(p.Segments, func(l Segment) bool { return l.Type == elf.PtLoad })
+	slices.SortFunc(p.changes, func(a, b *change) int { return cmp.Compare(a.off, b.off) })
+	first := slices.IndexFunc(p.Segments, func(l elf.Segment) bool { return l.Type == elf.PtLoad })
 	if l := p.Segments[first]; p.restores() && l.Offset == 0 && p.phoff >= l.FileSize {
 		p.tableAt = elf.HeaderSize
 	}
@@ -176,16 +177,6 @@ func (p *planner) place() error {
 // restores reports whether content is restored that another edit or tool removed.
 func (p *planner) restores() bool {
 	return slices.ContainsFunc(p.changes, func(c *change) bool { return c.Restore != "" })
-}
-
-func compare(a, b uint64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // placeOld records the position of a section with content.
@@ -395,7 +386,9 @@ func (p *planner) leaveOpen() (some bool) {
 // differs after a change gives away more bytes.
 func (p *planner) leads() (sum uint64) {
 	for _, c := range p.changes {
-		sum += c.lead + boolean(c.fixed)
+		if sum += c.lead; c.fixed {
+			sum++
+		}
 	}
 	return sum
 }
@@ -464,14 +457,14 @@ func (p *planner) stack(addr, off uint64) uint64 {
 
 // split returns the segments that replace a loaded segment, with file offsets
 // of the input.
-func (p *planner) split(index int) []Segment {
+func (p *planner) split(index int) []elf.Segment {
 	whole := p.Segments[index]
 	// Content that is restored after a reference extends the segment of the reference.
 	inserted := slices.ContainsFunc(p.changes, func(c *change) bool { return c.insert && c.load == index })
 	if !inserted && p.standsFor(whole) {
 		return nil
 	}
-	var parts []Segment
+	var parts []elf.Segment
 	add := func(from, file, mem uint64) {
 		if mem > from {
 			s := whole
@@ -499,7 +492,7 @@ func (p *planner) split(index int) []Segment {
 // standsFor reports whether a segment is no longer required: it contains only the
 // memory of a section whose content is restored, a removed reference, or the program
 // header table at its former position. Other tools leave such segments.
-func (p *planner) standsFor(l Segment) bool {
+func (p *planner) standsFor(l elf.Segment) bool {
 	if !p.restores() || l.Flags&2 != 0 || l.MemSize == 0 {
 		return false
 	}
@@ -536,7 +529,7 @@ func (p *planner) makeRoom(more int) ([]block, error) {
 		lo, hi = p.tableAt, p.tableAt+(hi-p.phoff)
 	}
 	var blocks []block
-	in := slices.IndexFunc(p.Segments, func(l Segment) bool {
+	in := slices.IndexFunc(p.Segments, func(l elf.Segment) bool {
 		return l.Type == elf.PtLoad && l.Offset <= p.tableAt && p.tableAt < l.Offset+l.FileSize
 	})
 	if in >= 0 && hi > p.Segments[in].Offset+p.Segments[in].FileSize {
@@ -556,7 +549,7 @@ func (p *planner) makeRoom(more int) ([]block, error) {
 			order = append(order, i)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return compare(p.Sections[a].Offset, p.Sections[b].Offset) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.Sections[a].Offset, p.Sections[b].Offset) })
 	for _, i := range order {
 		s := &p.Sections[i]
 		changed := slices.ContainsFunc(p.changes, func(c *change) bool { return c.Section == i })
@@ -588,29 +581,34 @@ func (p *planner) giveLead(c *change, hi uint64) {
 	c.lead, c.keep = lead, lead+body
 }
 
+// tables are the types of sections and the dynamic tags through which they are found.
+var tables = [...]struct {
+	section uint32
+	tag     uint64
+}{
+	{elf.ShtHash, elf.DtHash}, {elf.ShtGNUHash, elf.DtGNUHash}, {elf.ShtDynsym, elf.DtSymtab}, {elf.ShtStrtab, elf.DtStrtab},
+	{elf.ShtRela, elf.DtRela}, {elf.ShtRelr, elf.DtRelr}, {elf.ShtGNUVersym, elf.DtVersym}, {elf.ShtGNUVerdef, elf.DtVerdef},
+	{elf.ShtGNUVerneed, elf.DtVerneed},
+}
+
 // foundBy returns the dynamic tag through which sections of a type are found, 0 for none.
 func foundBy(section uint32) uint64 {
-	switch section {
-	case elf.ShtHash:
-		return elf.DtHash
-	case elf.ShtGNUHash:
-		return elf.DtGNUHash
-	case elf.ShtDynsym:
-		return elf.DtSymtab
-	case elf.ShtStrtab:
-		return elf.DtStrtab
-	case elf.ShtRela:
-		return elf.DtRela
-	case elf.ShtRelr:
-		return elf.DtRelr
-	case elf.ShtGNUVersym:
-		return elf.DtVersym
-	case elf.ShtGNUVerdef:
-		return elf.DtVerdef
-	case elf.ShtGNUVerneed:
-		return elf.DtVerneed
+	for _, t := range tables {
+		if t.section == section {
+			return t.tag
+		}
 	}
 	return 0
+}
+
+// addressTag reports whether the value of a dynamic tag is an address.
+func addressTag(tag uint64) bool {
+	for _, t := range tables {
+		if t.tag == tag {
+			return true
+		}
+	}
+	return tag == elf.DtJmpRel
 }
 
 // movable returns the block that a section moves with.

@@ -2,6 +2,7 @@ package elfedit
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -91,7 +92,7 @@ type ObjectChange struct {
 // Layout computes the object with changes.
 func (o *Object) Layout(changes []ObjectChange) (*Layout, error) {
 	slices.SortFunc(changes, func(a, b ObjectChange) int {
-		return compare(o.Sections[a.Section].Offset, o.Sections[b.Section].Offset)
+		return cmp.Compare(o.Sections[a.Section].Offset, o.Sections[b.Section].Offset)
 	})
 	page := uint64(8)
 	for i := range o.Sections {
@@ -219,13 +220,9 @@ func (p *planner) writeObject() (*Layout, error) {
 		parts = p.copied(parts, r[0], r[1], p.shift(r[0]))
 	}
 	parts = slices.DeleteFunc(parts, func(part content.Part) bool { return part.Content.Len() == 0 })
-	slices.SortStableFunc(parts, func(a, b content.Part) int { return compare(uint64(a.Offset), uint64(b.Offset)) })
-	at := int64(0)
-	for _, part := range parts {
-		if part.Offset < at {
-			return nil, fmt.Errorf("byte 0x%x of the new file: two parts of the file overlap there; the layout of the input is not supported", part.Offset)
-		}
-		at = part.Offset + part.Content.Len()
+	end, err := inOrder(parts)
+	if err != nil {
+		return nil, err
 	}
-	return &Layout{Parts: parts, Size: max(at, int64(p.shift(size)))}, nil
+	return &Layout{Parts: parts, Size: max(end, int64(p.shift(size)))}, nil
 }

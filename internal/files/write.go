@@ -22,6 +22,30 @@ func (r *Root) Write(ctx context.Context, fn func(out *Outputs) error) error {
 	return out.Commit()
 }
 
+// WriteFile writes one output, see Write.
+func (r *Root) WriteFile(ctx context.Context, name string, fn func(output *Output) error) error {
+	return r.Write(ctx, func(out *Outputs) error {
+		output, err := out.Create(name)
+		if err != nil {
+			return err
+		}
+		return fn(output)
+	})
+}
+
+// WriteFile creates an output, calls fn to write it, and closes it. It returns the size of the
+// output.
+func (s *Outputs) WriteFile(name string, fn func(output *Output) error) (size int64, err error) {
+	output, err := s.Create(name)
+	if err != nil {
+		return 0, err
+	}
+	if err := fn(output); err != nil {
+		return 0, err
+	}
+	return output.Size(), output.Close()
+}
+
 // NameError prefixes an error about the content of a file with the name of the file, unless the
 // error already contains it.
 func NameError(name string, err error) error {

@@ -58,14 +58,8 @@ func parseMarker(data []byte) (*Marker, error) {
 			if err != nil {
 				return nil, errors.New("expected an array of text")
 			}
-			for range n {
-				var p string
-				if b, err = text(b, &p); err != nil {
-					return nil, err
-				}
-				m.SearchPaths = append(m.SearchPaths, p)
-			}
-			return b, nil
+			m.SearchPaths, b, err = texts(n, b)
+			return b, err
 		}
 		return msgp.Skip(b)
 	})

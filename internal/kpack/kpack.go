@@ -91,6 +91,9 @@ type Entry struct {
 	Stored content.Content
 }
 
+// ID returns the bundle entry ID of the entry.
+func (e *Entry) ID() string { return cmp.Or(e.Target, "hipv4-amdgcn-amd-amdhsa--"+e.Arch) }
+
 // SplitKey returns the name and the index in a key. For a key without an index, it
 // returns the key and false.
 func SplitKey(key string) (name string, index int, ok bool) {
@@ -331,10 +334,7 @@ func (p *parser) toc(b []byte) error {
 	default:
 		return fmt.Errorf("compression scheme %.100q: expected %s or %s", p.a.Scheme, None, Zstd)
 	}
-	if err := p.entries(toc); err != nil {
-		return err
-	}
-	return nil
+	return p.entries(toc)
 }
 
 // Empty returns a copy of a without entries.
@@ -354,15 +354,21 @@ func (p *parser) archs(b []byte) ([]byte, error) {
 	if err != nil {
 		return nil, errors.New("expected an array of target IDs")
 	}
-	p.a.Archs = []string{}
+	p.a.Archs, b, err = texts(n, b)
+	return b, err
+}
+
+// texts reads n values.
+func texts(n uint32, b []byte) (list []string, rest []byte, err error) {
+	list = []string{}
 	for range n {
-		var arch string
-		if b, err = text(b, &arch); err != nil {
-			return nil, err
+		var s string
+		if b, err = text(b, &s); err != nil {
+			return nil, nil, err
 		}
-		p.a.Archs = append(p.a.Archs, arch)
+		list = append(list, s)
 	}
-	return b, nil
+	return list, b, nil
 }
 
 // inData checks that a range is inside the data of the archive.

@@ -141,10 +141,7 @@ func bundleItems(ctx context.Context, h *Host, w prune.Wrapper, entries map[stri
 			return nil, "", fmt.Errorf("%s for %s: %w", clip(key), e.Arch, err)
 		}
 		*memory = append(*memory, reserved)
-		id := e.Target
-		if id == "" {
-			id = "hipv4-amdgcn-amd-amdhsa--" + e.Arch
-		}
+		id := e.ID()
 		if i := slices.IndexFunc(items, func(other bundle.Item) bool { return other.ID == id }); i >= 0 {
 			if !bytes.Equal(items[i].Content.Bytes(), body.Bytes()) {
 				return nil, "", fmt.Errorf("%s: two archives have different code for %s", clip(key), id)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -173,12 +174,7 @@ func (v *Verifier) Finish() {
 
 // sameKernels finds keys whose code objects cannot be from the same source.
 func (v *Verifier) sameKernels() {
-	keys := make([]string, 0, len(v.kernels))
-	for key := range v.kernels {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(v.kernels)) {
 		if a, b, ok := strangers(v.kernels[key]); ok {
 			v.fail(b.file, "%s: the code for %s and the code for %s have no kernel in common: one of them belongs to another source of the library", clip(key), a.arch, b.arch)
 		}
@@ -193,19 +189,22 @@ const maxCompared = 64
 func strangers(sets []kernelSet) (a, b kernelSet, ok bool) {
 	for i, a := range sets[:min(len(sets), maxCompared)] {
 		for _, b := range sets[i+1:] {
-			common := false
-			for name := range a.names {
-				if b.names[name] {
-					common = true
-					break
-				}
-			}
-			if !common {
+			if !intersect(a.names, b.names) {
 				return a, b, true
 			}
 		}
 	}
 	return a, b, false
+}
+
+// intersect reports whether two sets have a name in common.
+func intersect(a, b map[string]bool) bool {
+	for name := range a {
+		if b[name] {
+			return true
+		}
+	}
+	return false
 }
 
 // belongs reports whether a library uses an archive.

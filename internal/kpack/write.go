@@ -3,6 +3,7 @@ package kpack
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -115,19 +116,10 @@ func tableOfContents(a *Archive, blobs []content.Content, end uint64) []byte {
 }
 
 func appendEntry(b []byte, e *Entry) []byte {
-	names := make([]string, 0, len(e.Metadata))
-	for name := range e.Metadata {
-		names = append(names, name)
+	names := slices.Sorted(maps.Keys(e.Metadata))
+	if i := slices.Index(names, "target"); i > 0 {
+		names = slices.Insert(slices.Delete(names, i, i+1), 0, "target")
 	}
-	slices.SortFunc(names, func(a, b string) int {
-		if (a == "target") != (b == "target") {
-			if a == "target" {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a, b)
-	})
 	count := uint32(3)
 	if len(names) > 0 {
 		count = 4

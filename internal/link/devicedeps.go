@@ -110,10 +110,7 @@ func CheckDeviceDeps(ctx context.Context, s *engine.Session, opt DeviceDepsOptio
 	if opt.Output == "" {
 		return nil
 	}
-	return session.Files(s).Write(ctx, func(out *files.Outputs) error {
-		_, err := out.Create(opt.Output)
-		return err
-	})
+	return session.Files(s).WriteFile(ctx, opt.Output, func(*files.Output) error { return nil })
 }
 
 // globals returns the global values of a bitcode file.

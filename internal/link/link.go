@@ -339,14 +339,3 @@ func (w *linker) path(name string) string {
 	}
 	return filepath.Join(w.Dir, name)
 }
-
-// write writes an output.
-func (w *linker) write(ctx context.Context, name string, fn func(*files.Output) error) error {
-	return w.files.Write(ctx, func(out *files.Outputs) error {
-		output, err := out.Create(name)
-		if err != nil {
-			return err
-		}
-		return fn(output)
-	})
-}

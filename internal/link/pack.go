@@ -14,7 +14,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
 )
 
@@ -153,7 +152,7 @@ func (w *linker) packImages(ctx context.Context, links []*Link, name string) err
 		}
 		images = append(images, image)
 	}
-	return w.write(ctx, name, func(output *files.Output) error { return offloadbinary.Write(output, 1, images) })
+	return w.files.WriteFile(ctx, name, func(output *files.Output) error { return offloadbinary.Write(output, 1, images) })
 }
 
 // packaged describes the output of a link for its offload binary.
@@ -227,7 +226,7 @@ func (w *linker) placeHIP(p *packed, targets []target.ID, images []string, align
 	p.image = &register.Image{Content: content.Memory(layout.Header)}
 	for _, placed := range layout.Contents {
 		if placed.Content.Len() > 0 {
-			p.image.Parts = append(p.image.Parts, object.Part{Offset: placed.Offset, Content: placed.Content})
+			p.image.Parts = append(p.image.Parts, content.Part{Offset: placed.Offset, Content: placed.Content})
 		}
 	}
 	return nil
@@ -265,7 +264,7 @@ func (w *linker) fatbin(ctx context.Context, images []string) error {
 		return err
 	}
 	defer input.Close()
-	return w.write(ctx, w.Output, func(output *files.Output) error { return output.Append(input.All()) })
+	return w.files.WriteFile(ctx, w.Output, func(output *files.Output) error { return output.Append(input.All()) })
 }
 
 func closeInputs(inputs []*files.Input) {

@@ -94,7 +94,7 @@ func (w *linker) writeRegistration(ctx context.Context, registrations []register
 	if w.SaveTemps || unsupported != nil {
 		ir, module := stem(name)+".bc", w.module(registrations[0])
 		module.PageAligned = true
-		if err := w.write(ctx, ir, func(output *files.Output) error { return module.WriteBitcode(output) }); err != nil {
+		if err := w.files.WriteFile(ctx, ir, func(output *files.Output) error { return module.WriteBitcode(output) }); err != nil {
 			return err
 		}
 		if unsupported != nil {
@@ -102,7 +102,7 @@ func (w *linker) writeRegistration(ctx context.Context, registrations []register
 		}
 	}
 	o := register.Object{Machine: machine, COFF: coff, Relocatable: w.Relocatable, Keep: w.plan.entries, Registrations: registrations}
-	return w.write(ctx, name, func(output *files.Output) error { return o.Write(output) })
+	return w.files.WriteFile(ctx, name, func(output *files.Output) error { return o.Write(output) })
 }
 
 // compile compiles the module of a registration with clang.

@@ -28,15 +28,9 @@ type BuilderSection struct {
 	// Content is written unchanged; it is not copied through memory.
 	Content content.Content
 	// Parts are more content, in the order of their offsets; zeros fill the gaps.
-	Parts []Part
+	Parts []content.Part
 	// Size is the size in memory of an elf.ShtNobits section, which has no content.
 	Size uint64
-}
-
-// Part is content at an offset in a section.
-type Part struct {
-	Offset  int64
-	Content content.Content
 }
 
 // size returns the number of bytes in the file.
@@ -71,7 +65,12 @@ type BuilderSymbol struct {
 // Builder builds a relocatable 64-bit little-endian ELF object. The bytes
 // depend only on the calls.
 type Builder struct {
-	h        elfHeader
+	parts
+	h elfHeader
+}
+
+// parts are the sections, symbols and relocations of a new object.
+type parts struct {
 	sections []BuilderSection
 	symbols  []BuilderSymbol
 	relocs   [][]builderReloc // by section
@@ -90,21 +89,22 @@ func NewBuilder(machine uint16) *Builder {
 }
 
 // Section adds a section. Sections keep the order of the calls.
-func (b *Builder) Section(s BuilderSection) SectionID {
+func (b *parts) Section(s BuilderSection) SectionID {
 	b.sections = append(b.sections, s)
 	b.relocs = append(b.relocs, nil)
 	return SectionID(len(b.sections))
 }
 
 // Symbol adds a symbol.
-func (b *Builder) Symbol(s BuilderSymbol) SymbolID {
+func (b *parts) Symbol(s BuilderSymbol) SymbolID {
 	b.symbols = append(b.symbols, s)
 	return SymbolID(len(b.symbols))
 }
 
 // Relocate adds a relocation of the given machine type to a section: at offset,
-// against symbol plus addend.
-func (b *Builder) Relocate(section SectionID, offset uint64, typ uint32, symbol SymbolID, addend int64) {
+// against symbol plus addend. COFFBuilder stores the addend in the content of the
+// section, which must be in memory.
+func (b *parts) Relocate(section SectionID, offset uint64, typ uint32, symbol SymbolID, addend int64) {
 	b.relocs[section-1] = append(b.relocs[section-1], builderReloc{offset, typ, symbol, addend})
 }
 

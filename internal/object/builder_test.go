@@ -81,7 +81,7 @@ func TestBuilder(t *testing.T) {
 func TestParts(t *testing.T) {
 	section := BuilderSection{
 		Name: ".image", Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: 16, Content: content.Memory([]byte("head")),
-		Parts: []Part{{4, content.Memory([]byte("er"))}, {16, content.Memory([]byte("part"))}},
+		Parts: []content.Part{{Offset: 4, Content: content.Memory([]byte("er"))}, {Offset: 16, Content: content.Memory([]byte("part"))}},
 	}
 	want := "header\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00part"
 	after := BuilderSection{Name: ".after", Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: 1, Content: content.Memory([]byte("after"))}

@@ -61,12 +61,18 @@ func (h *coffHeader) symbolSize() uint64 {
 
 // coffSectionHeader is a section header in its stored form.
 type coffSectionHeader struct {
-	name                        [coffNameSize]byte
-	virtualSize, virtualAddress uint32
-	rawSize, rawOffset          uint32
-	relocsAt, linesAt           uint32
-	relocs, lines               uint16
-	characteristics             uint32
+	Name                        [coffNameSize]byte
+	VirtualSize, VirtualAddress uint32
+	RawSize, RawOffset          uint32
+	RelocsAt, LinesAt           uint32
+	Relocs, Lines               uint16
+	Characteristics             uint32
+}
+
+// append appends the header to b.
+func (h *coffSectionHeader) append(b []byte) []byte {
+	b, _ = binary.Append(b, binary.LittleEndian, h)
+	return b
 }
 
 // openCOFF reads the file header and checks that the section headers are inside
@@ -112,8 +118,9 @@ func openCOFF(data []byte, format Format) (*File, error) {
 func (f *File) coffSections() error {
 	headers := make([]coffSectionHeader, len(f.Sections))
 	for i := range f.Sections {
-		headers[i] = decodeCOFFSection(f.data[f.coff.sectionsAt+uint64(i)*coffSectionSize:])
-		if err := f.coffSection(i, &headers[i]); err != nil {
+		at := f.coff.sectionsAt + uint64(i)*coffSectionSize
+		headers[i] = decodeCOFFSection(f.data[at:])
+		if err := f.coffSection(i, at, &headers[i]); err != nil {
 			return err
 		}
 	}
@@ -138,17 +145,17 @@ func (h *coffHeader) openStrings(data []byte) {
 
 func decodeCOFFSection(b []byte) (s coffSectionHeader) {
 	le := binary.LittleEndian
-	copy(s.name[:], b)
-	s.virtualSize, s.virtualAddress = le.Uint32(b[8:]), le.Uint32(b[12:])
-	s.rawSize, s.rawOffset = le.Uint32(b[16:]), le.Uint32(b[20:])
-	s.relocsAt, s.linesAt = le.Uint32(b[24:]), le.Uint32(b[28:])
-	s.relocs, s.lines = le.Uint16(b[32:]), le.Uint16(b[34:])
-	s.characteristics = le.Uint32(b[36:])
+	copy(s.Name[:], b)
+	s.VirtualSize, s.VirtualAddress = le.Uint32(b[8:]), le.Uint32(b[12:])
+	s.RawSize, s.RawOffset = le.Uint32(b[16:]), le.Uint32(b[20:])
+	s.RelocsAt, s.LinesAt = le.Uint32(b[24:]), le.Uint32(b[28:])
+	s.Relocs, s.Lines = le.Uint16(b[32:]), le.Uint16(b[34:])
+	s.Characteristics = le.Uint32(b[36:])
 	return s
 }
 
-func (f *File) coffSection(i int, h *coffSectionHeader) error {
-	at := f.coff.sectionsAt + uint64(i)*coffSectionSize
+// coffSection sets section i, whose header is at an offset.
+func (f *File) coffSection(i int, at uint64, h *coffSectionHeader) error {
 	name := f.data[at : at+coffNameSize]
 	if n := bytes.IndexByte(name, 0); n >= 0 {
 		name = name[:n]
@@ -162,19 +169,19 @@ func (f *File) coffSection(i int, h *coffSectionHeader) error {
 		}
 		name = long
 	}
-	size := h.rawSize
+	size := h.RawSize
 	if f.coff.image {
-		size = min(size, h.virtualSize)
+		size = min(size, h.VirtualSize)
 	}
 	align := uint64(16)
-	if shift := h.characteristics >> 20 & 0xf; h.characteristics&scnTypeNoPad != 0 {
+	if shift := h.Characteristics >> 20 & 0xf; h.Characteristics&scnTypeNoPad != 0 {
 		align = 1
 	} else if shift > 0 {
 		align = 1 << (shift - 1)
 	}
 	f.Sections[i] = Section{
-		Name: name, Flags: uint64(h.characteristics), Addr: uint64(h.virtualAddress),
-		Offset: uint64(h.rawOffset), Size: uint64(size), Align: align, coff: h,
+		Name: name, Flags: uint64(h.Characteristics), Addr: uint64(h.VirtualAddress),
+		Offset: uint64(h.RawOffset), Size: uint64(size), Align: align, coff: h,
 	}
 	return nil
 }

@@ -213,7 +213,7 @@ func TestCOFFManyRelocations(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := f.Sections[0].coff
-	if s.relocs != 0xffff || s.characteristics&scnRelocOverflow == 0 || le.Uint32(out[s.relocsAt:]) != n+1 {
+	if s.Relocs != 0xffff || s.Characteristics&scnRelocOverflow == 0 || le.Uint32(out[s.RelocsAt:]) != n+1 {
 		t.Errorf("got %+v", s)
 	}
 }

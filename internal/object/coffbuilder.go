@@ -20,43 +20,22 @@ const (
 
 // COFFBuilder builds a relocatable COFF object for x86-64. Sections and symbols
 // are described in terms of ELF. For a section, it uses the type elf.ShtNobits and
-// the flags for allocation, writing and execution. The bytes depend only on the
-// calls.
+// the flags for allocation, writing and execution. COFF does not store the size and
+// the visibility of symbols. The bytes depend only on the calls.
 type COFFBuilder struct {
-	sections []BuilderSection
-	symbols  []coffBuilderSymbol
-	relocs   [][]builderReloc // by section
-}
-
-type coffBuilderSymbol struct {
-	BuilderSymbol
-	fallback SymbolID // of a weak symbol
-}
-
-// Section adds a section. Sections keep the order of the calls.
-func (b *COFFBuilder) Section(s BuilderSection) SectionID {
-	b.sections = append(b.sections, s)
-	b.relocs = append(b.relocs, nil)
-	return SectionID(len(b.sections))
-}
-
-// Symbol adds a symbol. COFF does not store size and visibility.
-func (b *COFFBuilder) Symbol(s BuilderSymbol) SymbolID {
-	b.symbols = append(b.symbols, coffBuilderSymbol{BuilderSymbol: s})
-	return SymbolID(len(b.symbols))
+	parts
+	fallbacks map[SymbolID]SymbolID // of weak symbols
 }
 
 // WeakSymbol adds a symbol that resolves to fallback unless an object defines
 // it.
 func (b *COFFBuilder) WeakSymbol(name string, fallback SymbolID) SymbolID {
-	b.symbols = append(b.symbols, coffBuilderSymbol{BuilderSymbol{Name: name, Bind: elf.BindWeak}, fallback})
-	return SymbolID(len(b.symbols))
-}
-
-// Relocate adds a relocation to a section: at offset, against symbol plus addend.
-// The addend is stored in the content of the section, which must be in memory.
-func (b *COFFBuilder) Relocate(section SectionID, offset uint64, typ uint32, symbol SymbolID, addend int64) {
-	b.relocs[section-1] = append(b.relocs[section-1], builderReloc{offset, typ, symbol, addend})
+	weak := b.Symbol(BuilderSymbol{Name: name, Bind: elf.BindWeak})
+	if b.fallbacks == nil {
+		b.fallbacks = make(map[SymbolID]SymbolID)
+	}
+	b.fallbacks[weak] = fallback
+	return weak
 }
 
 // Write computes the layout of the object and writes it: the headers, each
@@ -103,11 +82,6 @@ func (b *COFFBuilder) Write(out content.Sink) error {
 		if len(relocs) > 0xfffe || len(b.sections) >= coffMaxSections {
 			return fmt.Errorf("section %q: too many relocations, or sections", s.Name)
 		}
-		var name [coffNameSize]byte
-		copy(name[:], s.Name)
-		if len(s.Name) > coffNameSize {
-			name = encodeCOFFName(names.Offset(titles[i]))
-		}
 		var encoded []byte
 		for _, r := range relocs {
 			encoded = le.AppendUint32(encoded, uint32(r.offset))
@@ -122,13 +96,10 @@ func (b *COFFBuilder) Write(out content.Sink) error {
 				at += size
 			}
 		}
-		head = append(head, name[:]...)
-		for _, v := range [...]uint32{0, 0, uint32(size), start, place(content.Memory(encoded)), 0} {
-			head = le.AppendUint32(head, v)
-		}
-		head = le.AppendUint16(head, uint16(len(relocs)))
-		head = le.AppendUint16(head, 0)
-		head = le.AppendUint32(head, s.coffCharacteristics())
+		head = (&coffSectionHeader{
+			Name: coffName([]byte(s.Name), names, titles[i]), RawSize: uint32(size), RawOffset: start,
+			RelocsAt: place(content.Memory(encoded)), Relocs: uint16(len(relocs)), Characteristics: s.coffCharacteristics(),
+		}).append(head)
 		if at > maxCOFFSize || size > maxCOFFSize {
 			return fmt.Errorf("section %q: an object of more than 4 GiB does not fit COFF", s.Name)
 		}
@@ -174,7 +145,7 @@ func (b *COFFBuilder) numberSymbols() []uint32 {
 	for i := range b.symbols {
 		numbers[i+1] = next
 		next++
-		if b.symbols[i].fallback != 0 {
+		if b.fallbacks[SymbolID(i+1)] != 0 {
 			next++
 		}
 	}
@@ -185,14 +156,7 @@ func (b *COFFBuilder) encodeSymbols(names *StringTable, titles, refs []int, numb
 	le := binary.LittleEndian
 	var out []byte
 	symbol := func(name string, ref int, value uint32, section, typ uint16, class, auxs byte) {
-		if len(name) > coffNameSize {
-			out = le.AppendUint32(out, 0)
-			out = le.AppendUint32(out, names.Offset(ref))
-		} else {
-			var short [coffNameSize]byte
-			copy(short[:], name)
-			out = append(out, short[:]...)
-		}
+		out = appendCOFFName(out, []byte(name), names, ref)
 		out = le.AppendUint32(out, value)
 		out = le.AppendUint16(out, section)
 		out = le.AppendUint16(out, typ)
@@ -219,13 +183,14 @@ func (b *COFFBuilder) encodeSymbols(names *StringTable, titles, refs []int, numb
 		if s.Type == elf.TypeFunc {
 			typ = 0x20
 		}
-		if s.fallback == 0 {
+		fallback := b.fallbacks[SymbolID(i+1)]
+		if fallback == 0 {
 			symbol(s.Name, refs[i], uint32(s.Value), uint16(s.Section), typ, class, 0)
 			continue
 		}
 		symbol(s.Name, refs[i], 0, 0, typ, symClassWeakExternal, 1)
 		const alias = 3
-		out = le.AppendUint32(out, numbers[s.fallback])
+		out = le.AppendUint32(out, numbers[fallback])
 		out = le.AppendUint32(out, alias)
 		out = append(out, make([]byte, coffSymbolSize-8)...)
 	}

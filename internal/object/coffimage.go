@@ -80,8 +80,8 @@ func (r *coffRewriter) updateImage(headers uint64) {
 	p, le := r.image, binary.LittleEndian
 	var initialized uint32
 	for _, s := range r.sections {
-		if s.characteristics&scnInitializedData != 0 {
-			initialized += s.rawSize
+		if s.Characteristics&scnInitializedData != 0 {
+			initialized += s.RawSize
 		}
 	}
 	le.PutUint32(p.optional[peInitializedData:], initialized)
@@ -89,7 +89,7 @@ func (r *coffRewriter) updateImage(headers uint64) {
 	le.PutUint32(p.optional[peCheckSum:], 0)
 	if n := len(r.sections); n > 0 {
 		last := r.sections[n-1]
-		end := uint64(last.virtualAddress + last.virtualSize)
+		end := uint64(last.VirtualAddress + last.VirtualSize)
 		le.PutUint32(p.optional[peSizeOfImage:], uint32(alignUp(end, p.sectAlign, 0)))
 	}
 	if len(p.dirs) >= (peCertificates+1)*peDirectorySize {
@@ -100,8 +100,8 @@ func (r *coffRewriter) updateImage(headers uint64) {
 // holds reports whether the address rva is in the part of s that is stored in
 // the file.
 func (s *outCOFFSection) holds(rva uint64) bool {
-	at := uint64(s.virtualAddress)
-	return rva >= at && rva < at+uint64(s.rawSize)
+	at := uint64(s.VirtualAddress)
+	return rva >= at && rva < at+uint64(s.RawSize)
 }
 
 // relocateDebug corrects the file offsets in the debug directory, after the
@@ -117,7 +117,7 @@ func (r *coffRewriter) relocateDebug() error {
 		return fmt.Errorf("the debug directory at address 0x%x is in no section", rva)
 	}
 	s := r.sections[at]
-	off := rva - uint64(s.virtualAddress)
+	off := rva - uint64(s.VirtualAddress)
 	if size%peDebugRecordSize != 0 || off+size > uint64(s.content.Len()) {
 		return fmt.Errorf("section %d %q: %d bytes of debug directory at address 0x%x pass its end", s.number, clip(s.title), size, rva)
 	}
@@ -134,7 +134,7 @@ func (r *coffRewriter) relocateDebug() error {
 		if i < 0 {
 			return fmt.Errorf("debug data at address 0x%x is in no section", to)
 		}
-		le.PutUint32(entry[24:], r.sections[i].rawOffset+uint32(to)-r.sections[i].virtualAddress)
+		le.PutUint32(entry[24:], r.sections[i].RawOffset+uint32(to)-r.sections[i].VirtualAddress)
 	}
 	s.content = content.Memory(b)
 	return nil

@@ -69,10 +69,10 @@ func (r *coffRewriter) readSections() error {
 			return err
 		}
 		if len(data) > 0 {
-			s.content = r.in.Slice(int64(s.rawOffset), int64(len(data)))
+			s.content = r.in.Slice(int64(s.RawOffset), int64(len(data)))
 		}
-		n, at := uint64(s.relocs16()), uint64(s.relocsAt)
-		if s.characteristics&scnRelocOverflow != 0 && n == 0xffff {
+		n, at := uint64(s.Relocs), uint64(s.RelocsAt)
+		if s.Characteristics&scnRelocOverflow != 0 && n == 0xffff {
 			if at > size || size-at < coffRelocSize {
 				return fmt.Errorf("section %d %q: relocations at byte 0x%x pass the end of the file (%d bytes)", i+1, clip(s.title), at, size)
 			}
@@ -90,14 +90,11 @@ func (r *coffRewriter) readSections() error {
 		if total += n * coffRelocSize; total > size {
 			return fmt.Errorf("section %d %q: relocations at byte 0x%x overlap those of other sections", i+1, clip(s.title), at)
 		}
-		s.characteristics &^= scnRelocOverflow
+		s.Characteristics &^= scnRelocOverflow
 		r.sections = append(r.sections, s)
 	}
 	return nil
 }
-
-// relocs16 is the header's count of relocations.
-func (s *outCOFFSection) relocs16() uint16 { return s.coffSectionHeader.relocs }
 
 func (r *coffRewriter) readSymbols() error {
 	f := r.f
@@ -203,15 +200,15 @@ func (r *coffRewriter) add() error {
 			return fmt.Errorf("section %q: %d bytes do not fit a COFF object", clip([]byte(a.Name)), a.Content.Len())
 		}
 		s := &outCOFFSection{title: []byte(a.Name), content: a.Content}
-		s.rawSize, s.characteristics = uint32(a.Content.Len()), a.Characteristics
-		if s.characteristics&(scnMemExecute|scnMemRead|scnMemWrite) != 0 {
-			s.virtualSize = s.rawSize
+		s.RawSize, s.Characteristics = uint32(a.Content.Len()), a.Characteristics
+		if s.Characteristics&(scnMemExecute|scnMemRead|scnMemWrite) != 0 {
+			s.VirtualSize = s.RawSize
 			if n := len(r.sections); n > 0 {
-				s.virtualAddress = r.sections[n-1].virtualAddress + r.sections[n-1].virtualSize
+				s.VirtualAddress = r.sections[n-1].VirtualAddress + r.sections[n-1].VirtualSize
 			}
 			if p := r.image; p != nil {
-				s.virtualAddress = uint32(alignUp(uint64(s.virtualAddress), p.sectAlign, 0))
-				s.rawSize = uint32(alignUp(uint64(s.rawSize), p.fileAlign, 0))
+				s.VirtualAddress = uint32(alignUp(uint64(s.VirtualAddress), p.sectAlign, 0))
+				s.RawSize = uint32(alignUp(uint64(s.RawSize), p.fileAlign, 0))
 			}
 		}
 		r.sections = append(r.sections, s)
@@ -301,7 +298,7 @@ func (r *coffRewriter) renumberTables() error {
 				err = fmt.Errorf("symbol %q is in a removed section", clip(sym.name))
 			}
 			if err != nil {
-				return fmt.Errorf("section %d %q at byte 0x%x: %w", s.number, clip(s.title), uint64(s.rawOffset)+uint64(at), err)
+				return fmt.Errorf("section %d %q at byte 0x%x: %w", s.number, clip(s.title), uint64(s.RawOffset)+uint64(at), err)
 			}
 			le.PutUint32(b[at:], sym.index)
 		}
@@ -351,10 +348,10 @@ func (r *coffRewriter) write(out content.Sink) error {
 	var pieces []piece
 	var filled uint64
 	for i, s := range r.sections {
-		if s.rawSize > 0 {
-			at := uint64(s.rawOffset)
+		if s.RawSize > 0 {
+			at := uint64(s.RawOffset)
 			pieces = append(pieces, piece{at, s.content})
-			if fill := uint64(s.rawSize) - uint64(s.content.Len()); fill > 0 && s.characteristics&scnCode != 0 {
+			if fill := uint64(s.RawSize) - uint64(s.content.Len()); fill > 0 && s.Characteristics&scnCode != 0 {
 				if filled += fill; filled > uint64(len(r.f.data)) {
 					return fmt.Errorf("section %d %q: %d bytes of code without contents in a file of %d bytes",
 						s.number, clip(s.title), fill, len(r.f.data))
@@ -363,7 +360,7 @@ func (r *coffRewriter) write(out content.Sink) error {
 				pieces = append(pieces, piece{at + uint64(s.content.Len()), content.Memory(slices.Repeat([]byte{0xcc}, int(fill)))})
 			}
 		}
-		pieces = append(pieces, piece{uint64(s.relocsAt), content.Memory(relocs[i])})
+		pieces = append(pieces, piece{uint64(s.RelocsAt), content.Memory(relocs[i])})
 	}
 	symbols, err := r.encodeSymbols()
 	if err != nil {
@@ -386,15 +383,15 @@ func (r *coffRewriter) layout(at, fileAlign uint64) (symbolsAt uint64, relocs []
 	limit := min(maxOutput(len(r.f.data), r.edits.Add), 1<<32-1)
 	relocs = make([][]byte, len(r.sections))
 	for i, s := range r.sections {
-		if s.rawOffset = 0; s.rawSize > 0 {
-			s.rawOffset = uint32(at)
+		if s.RawOffset = 0; s.RawSize > 0 {
+			s.RawOffset = uint32(at)
 		}
-		at += uint64(s.rawSize)
+		at += uint64(s.RawSize)
 		if relocs[i], err = r.encodeRelocs(s); err != nil {
 			return 0, nil, err
 		}
-		if s.relocsAt = 0; len(relocs[i]) > 0 {
-			s.relocsAt = uint32(at)
+		if s.RelocsAt = 0; len(relocs[i]) > 0 {
+			s.RelocsAt = uint32(at)
 			at += uint64(len(relocs[i]))
 		}
 		if at = alignUp(at, fileAlign, 0); at > limit {
@@ -409,10 +406,10 @@ func (r *coffRewriter) layout(at, fileAlign uint64) (symbolsAt uint64, relocs []
 func (r *coffRewriter) encodeRelocs(s *outCOFFSection) ([]byte, error) {
 	le := binary.LittleEndian
 	n := len(s.relocs) / coffRelocSize
-	s.coffSectionHeader.relocs = uint16(min(n, 0xffff))
+	s.Relocs = uint16(min(n, 0xffff))
 	var b []byte
 	if n >= 0xffff {
-		s.characteristics |= scnRelocOverflow
+		s.Characteristics |= scnRelocOverflow
 		b = le.AppendUint32(b, uint32(n+1))
 		b = append(b, 0, 0, 0, 0, 0, 0)
 	}
@@ -435,14 +432,7 @@ func (r *coffRewriter) encodeSymbols() ([]byte, error) {
 	le := binary.LittleEndian
 	var b []byte
 	for _, s := range r.symbols {
-		if len(s.name) > coffNameSize {
-			b = append(b, 0, 0, 0, 0)
-			b = le.AppendUint32(b, r.strings.Offset(s.nameRef))
-		} else {
-			var name [coffNameSize]byte
-			copy(name[:], s.name)
-			b = append(b, name[:]...)
-		}
+		b = appendCOFFName(b, s.name, r.strings, s.nameRef)
 		b = le.AppendUint32(b, s.value)
 		section := uint32(s.section)
 		if s.in != nil {
@@ -521,20 +511,30 @@ func (r *coffRewriter) encodeHeaders(symbolsAt, symbols uint32) []byte {
 		b = append(b, optional...)
 	}
 	for _, s := range r.sections {
-		var name [coffNameSize]byte
-		copy(name[:], s.title)
-		if len(s.title) > coffNameSize {
-			name = encodeCOFFName(r.strings.Offset(s.nameRef))
-		}
-		b = append(b, name[:]...)
-		for _, v := range [...]uint32{s.virtualSize, s.virtualAddress, s.rawSize, s.rawOffset, s.relocsAt, s.linesAt} {
-			b = le.AppendUint32(b, v)
-		}
-		b = le.AppendUint16(b, s.relocs16())
-		b = le.AppendUint16(b, s.lines)
-		b = le.AppendUint32(b, s.characteristics)
+		s.Name = coffName(s.title, r.strings, s.nameRef)
+		b = s.append(b)
 	}
 	return b
+}
+
+// appendCOFFName appends the name field of a symbol: the name, or zeros and the offset of a
+// long one, string ref, in the string table.
+func appendCOFFName(b, name []byte, names *StringTable, ref int) []byte {
+	if len(name) > coffNameSize {
+		return binary.LittleEndian.AppendUint32(append(b, 0, 0, 0, 0), names.Offset(ref))
+	}
+	var short [coffNameSize]byte
+	copy(short[:], name)
+	return append(b, short[:]...)
+}
+
+// coffName returns the name field of a section. Long names are string ref.
+func coffName(title []byte, names *StringTable, ref int) (name [coffNameSize]byte) {
+	if len(title) > coffNameSize {
+		return encodeCOFFName(names.Offset(ref))
+	}
+	copy(name[:], title)
+	return name
 }
 
 // encodeCOFFName returns the name field of a section whose name is at off in

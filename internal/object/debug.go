@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash"
 	"hash/crc32"
+	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elf"
@@ -30,15 +31,11 @@ func SplitDebug(in content.Content, name string, out, debug content.Sink) error 
 	if err := f.readSegments(); err != nil {
 		return err
 	}
-	found := false
-	for i := range f.Sections {
-		found = found || isDebug(f.Sections[i].Name)
-	}
 	sum := &checksum{debug, crc32.NewIEEE()}
 	if err := f.writeDebug(in, sum); err != nil {
 		return err
 	}
-	if !found {
+	if !slices.ContainsFunc(f.Sections, func(s Section) bool { return isDebug(s.Name) }) {
 		return out.Append(in)
 	}
 	link := elfEncoder{h: f.elf, buf: append([]byte(name), make([]byte, 4-len(name)%4)...)}

@@ -9,9 +9,15 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
+// byteOrder is the order of bytes in a file.
+type byteOrder interface {
+	binary.ByteOrder
+	binary.AppendByteOrder
+}
+
 // elfHeader is the file header, including counts that section header 0 holds.
 type elfHeader struct {
-	order             binary.ByteOrder
+	order             byteOrder
 	is64              bool
 	osabi, abiVersion byte
 	typ, machine      uint16

@@ -8,15 +8,8 @@ type elfEncoder struct {
 	buf []byte
 }
 
-func (e *elfEncoder) u16(v uint16) {
-	e.buf = append(e.buf, 0, 0)
-	e.h.order.PutUint16(e.buf[len(e.buf)-2:], v)
-}
-
-func (e *elfEncoder) u32(v uint32) {
-	e.buf = append(e.buf, 0, 0, 0, 0)
-	e.h.order.PutUint32(e.buf[len(e.buf)-4:], v)
-}
+func (e *elfEncoder) u16(v uint16) { e.buf = e.h.order.AppendUint16(e.buf, v) }
+func (e *elfEncoder) u32(v uint32) { e.buf = e.h.order.AppendUint32(e.buf, v) }
 
 // addr appends an address-sized number.
 func (e *elfEncoder) addr(v uint64) {
@@ -24,8 +17,7 @@ func (e *elfEncoder) addr(v uint64) {
 		e.u32(uint32(v))
 		return
 	}
-	e.buf = append(e.buf, 0, 0, 0, 0, 0, 0, 0, 0)
-	e.h.order.PutUint64(e.buf[len(e.buf)-8:], v)
+	e.buf = e.h.order.AppendUint64(e.buf, v)
 }
 
 // header appends the file header for a file with section headers at shoff.
@@ -97,7 +89,7 @@ func (e *elfEncoder) section(s *Section, name uint32) {
 }
 
 // segment appends a program header.
-func (e *elfEncoder) segment(s *Segment) {
+func (e *elfEncoder) segment(s *elf.Segment) {
 	e.u32(s.Type)
 	if e.h.is64 {
 		e.u32(s.Flags)

@@ -57,7 +57,7 @@ type outSymbol struct {
 }
 
 type outSegment struct {
-	Segment
+	elf.Segment
 	place  uint64 // offset in the input
 	index  int
 	parent *outSegment
@@ -329,10 +329,10 @@ func (r *elfRewriter) readSegments() error {
 			}
 		}
 	}
-	r.ehdr = &outSegment{index: int(n), Segment: Segment{FileSize: h.ehdrSize()}}
+	r.ehdr = &outSegment{index: int(n), Segment: elf.Segment{FileSize: h.ehdrSize()}}
 	r.phdrs = &outSegment{
 		index: int(n) + 1, place: h.phoff,
-		Segment: Segment{Offset: h.phoff, Addr: h.phoff, FileSize: uint64(h.phentsize) * n, Align: h.addrSize()},
+		Segment: elf.Segment{Offset: h.phoff, Addr: h.phoff, FileSize: uint64(h.phentsize) * n, Align: h.addrSize()},
 	}
 	for _, child := range append(slices.Clone(r.segments), r.ehdr, r.phdrs) {
 		for _, p := range r.segments {

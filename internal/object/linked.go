@@ -7,12 +7,6 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
-// Segment is a program header of an ELF file. Sizes are in bytes.
-type Segment struct {
-	Type, Flags                                   uint32
-	Offset, Addr, PAddr, FileSize, MemSize, Align uint64
-}
-
 // ParseLinked reads the headers of a 64-bit ELF file that can be stripped: the segments, and the
 // sections if there are headers of sections. Section names after one that cannot be read are empty.
 func ParseLinked(data []byte) (*File, error) {
@@ -34,7 +28,7 @@ func (f *File) readSegments() error {
 		return fmt.Errorf("program headers at byte 0x%x: found %d of %d bytes in a file of %d bytes, expected headers of %d bytes inside the file",
 			h.phoff, h.phnum, h.phentsize, len(f.data), h.phdrSize())
 	}
-	f.Segments = make([]Segment, h.phnum)
+	f.Segments = make([]elf.Segment, h.phnum)
 	for i := range f.Segments {
 		f.Segments[i] = h.segment(table[uint64(i)*h.phdrSize():])
 	}
@@ -42,8 +36,8 @@ func (f *File) readSegments() error {
 }
 
 // segment decodes a program header.
-func (h *elfHeader) segment(b []byte) Segment {
-	s := Segment{Type: h.order.Uint32(b)}
+func (h *elfHeader) segment(b []byte) elf.Segment {
+	s := elf.Segment{Type: h.order.Uint32(b)}
 	if h.is64 {
 		s.Flags = h.order.Uint32(b[4:])
 		b = b[8:]

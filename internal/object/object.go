@@ -31,7 +31,7 @@ type File struct {
 	// null section; for COFF, the section numbered n by symbols is Sections[n-1].
 	Sections []Section
 	// Segments holds the program headers of an ELF file that ParseLinked read.
-	Segments []Segment
+	Segments []elf.Segment
 
 	data []byte
 	elf  *elfHeader  // nil for COFF
@@ -99,7 +99,7 @@ func (f *File) Data(i int) ([]byte, error) {
 		return nil, fmt.Errorf("section %d does not exist: the file has %d", i, len(f.Sections))
 	}
 	s := &f.Sections[i]
-	if s.Type == elf.ShtNobits && f.elf != nil || s.coff != nil && s.coff.rawOffset == 0 {
+	if s.Type == elf.ShtNobits && f.elf != nil || s.coff != nil && s.coff.RawOffset == 0 {
 		return nil, nil
 	}
 	if s.Offset > uint64(len(f.data)) || s.Size > uint64(len(f.data))-s.Offset {

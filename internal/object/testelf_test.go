@@ -15,7 +15,7 @@ import (
 var kinds = []struct {
 	name  string
 	is64  bool
-	order binary.ByteOrder
+	order byteOrder
 }{
 	{"elf64le", true, binary.LittleEndian},
 	{"elf64be", true, binary.BigEndian},
@@ -79,7 +79,7 @@ func (s *elfSpec) bytes() []byte {
 }
 
 // sample is an object with text, relocations, a group and symbols of all kinds.
-func sample(is64 bool, order binary.ByteOrder, machine uint16) []byte {
+func sample(is64 bool, order byteOrder, machine uint16) []byte {
 	h := elfHeader{is64: is64, order: order, machine: machine}
 	symbols, group, relocs := elfEncoder{h: &h}, elfEncoder{h: &h}, elfEncoder{h: &h}
 	names := "\x00local\x00global\x00weak\x00extern\x00common\x00file.c\x00gone\x00"

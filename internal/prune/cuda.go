@@ -1,6 +1,7 @@
 package prune
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -117,14 +118,8 @@ func (w *Work) objectCUDA(o *elfedit.Object, section int) (func() elfedit.Object
 	}, nil
 }
 
-// cudaWrapper is a record that is passed to CUDA's runtime.
-type cudaWrapper struct {
-	slot   uint64 // address of its pointer
-	target uint64 // where this points
-}
-
 // cudaWrappers returns the records of a linked file that point to fatbinaries.
-func cudaWrappers(f *elfedit.File) ([]cudaWrapper, error) {
+func cudaWrappers(f *elfedit.File) ([]Wrapper, error) {
 	section, err := f.Section(embedding.CUDAWrappers)
 	if err != nil || section < 0 {
 		return nil, err
@@ -134,8 +129,7 @@ func cudaWrappers(f *elfedit.File) ([]cudaWrapper, error) {
 	if off, ok := f.Offset(s.Addr, s.Size); len(data) > 0 && (!ok || off != s.Offset) {
 		return nil, fmt.Errorf("section %s: no segment loads its 0x%x bytes at address 0x%x", s.Name, s.Size, s.Addr)
 	}
-	var all []cudaWrapper
-	index := make(map[uint64]int)
+	var all []Wrapper
 	for at := (8 - s.Addr%8) % 8; uint64(len(data)) >= embedding.RecordSize && at <= uint64(len(data))-embedding.RecordSize; at += 8 {
 		b := data[at:]
 		if binary.LittleEndian.Uint32(b) != embedding.MagicCUDA {
@@ -144,21 +138,19 @@ func cudaWrappers(f *elfedit.File) ([]cudaWrapper, error) {
 		if version := binary.LittleEndian.Uint32(b[4:]); version != 1 && f.Type == elf.EtExec {
 			return nil, fmt.Errorf("section %s: found a wrapper of version %d, expected version 1 in a program at fixed addresses; link it with -pie", s.Name, version)
 		}
-		index[s.Addr+at+8] = len(all)
-		all = append(all, cudaWrapper{slot: s.Addr + at + 8, target: binary.LittleEndian.Uint64(b[8:])})
+		all = append(all, Wrapper{Addr: s.Addr + at, Record: embedding.Record{Target: binary.LittleEndian.Uint64(b[8:])}})
 		at += embedding.RecordSize - 8
 	}
-	err = f.Pointers(func(p elfedit.Pointer) error {
-		if i, ok := index[p.Slot]; ok {
-			all[i].target = p.Value
-		}
-		return nil
-	})
-	return all, err
+	return all, relocate(f, all)
 }
 
-// openCUDA finds the fatbinaries of a linked file in one of the sections for them.
-func (w *Work) openCUDA(f *elfedit.File, name string) (func() (elfedit.Change, error), error) {
+// openCUDA returns a function that finds the fatbinaries of a linked file in one of the sections for
+// them.
+func (w *Work) openCUDA(name string) func(context.Context, *elfedit.File) (func() elfedit.Change, error) {
+	return func(_ context.Context, f *elfedit.File) (func() elfedit.Change, error) { return w.linkedCUDA(f, name) }
+}
+
+func (w *Work) linkedCUDA(f *elfedit.File, name string) (func() elfedit.Change, error) {
 	section, err := f.Section(name)
 	if err != nil || section < 0 || f.Sections[section].InFile() == 0 {
 		return nil, err
@@ -173,13 +165,13 @@ func (w *Work) openCUDA(f *elfedit.File, name string) (func() (elfedit.Change, e
 		return nil, unsupported(fmt.Errorf("section %s: %w", name, err))
 	}
 	w.add(units)
-	return func() (elfedit.Change, error) {
+	return func() elfedit.Change {
 		layout := layFatbinaries(units)
 		c := elfedit.Change{Section: section, Align: max(s.Align, 8), Parts: layout.Parts, Size: uint64(layout.Size), Slots: make(map[uint64]uint64), Move: mover(units)}
 		for slot, u := range slots {
 			c.Slots[slot] = uint64(u.newAt)
 		}
-		return c, nil
+		return c
 	}, nil
 }
 
@@ -197,12 +189,12 @@ func cudaSlots(f *elfedit.File, s *elfedit.Section, units []*unit) (map[uint64]*
 	}
 	slots, found := make(map[uint64]*unit), make(map[*unit]bool)
 	for i, wrapper := range wrappers {
-		u, ok := starts[wrapper.target]
+		u, ok := starts[wrapper.Target]
 		switch {
 		case ok:
-			slots[wrapper.slot], found[u] = u, true
-		case wrapper.target >= s.Addr && wrapper.target-s.Addr < s.Size:
-			return nil, fmt.Errorf("wrapper %d: points to address 0x%x, where no CUDA fatbinary begins", i, wrapper.target)
+			slots[wrapper.Addr+8], found[u] = u, true
+		case wrapper.Target >= s.Addr && wrapper.Target-s.Addr < s.Size:
+			return nil, fmt.Errorf("wrapper %d: points to address 0x%x, where no CUDA fatbinary begins", i, wrapper.Target)
 		}
 	}
 	if len(slots) == 0 {

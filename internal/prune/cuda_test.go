@@ -102,9 +102,9 @@ func wrapped(t testing.TB, data []byte) (all []string) {
 		t.Fatal(err)
 	}
 	for _, w := range wrappers {
-		off, ok := f.Offset(w.target, 16)
-		if !ok || w.target%8 != 0 {
-			t.Fatalf("a wrapper points to 0x%x", w.target)
+		off, ok := f.Offset(w.Target, 16)
+		if !ok || w.Target%8 != 0 {
+			t.Fatalf("a wrapper points to 0x%x", w.Target)
 		}
 		size := 16 + binary.LittleEndian.Uint64(data[off+8:])
 		all = append(all, strings.Join(imagesOf(t, data[off:off+size]), ""))

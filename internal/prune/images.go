@@ -21,7 +21,7 @@ func (w *Work) openBundles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.units, w.order = units, units
+	w.add(units)
 	align := uint64(4096)
 	for _, u := range units {
 		align = min(align, alignment(uint64(u.at)))
@@ -33,14 +33,7 @@ func (w *Work) openBundles(ctx context.Context) error {
 // consecutive returns the adjacent bundles from the start of c.
 func consecutive(ctx context.Context, c content.Content, o *Options) ([]*unit, error) {
 	var units []*unit
-	plainEnd := func(data []byte) (int64, error) {
-		b, err := bundle.Parse(data)
-		if err != nil {
-			return 0, err
-		}
-		return b.End, nil
-	}
-	for extent, err := range ccob.Walk(c.Bytes(), plainEnd) {
+	for extent, err := range ccob.Walk(c.Bytes(), bundle.End) {
 		if err != nil {
 			return nil, err
 		}
@@ -65,9 +58,7 @@ func lay(units []*unit, align uint64) *elfedit.Layout {
 			continue
 		}
 		u.newAt = int64(roundUp(uint64(p.Size), align))
-		for _, part := range u.parts {
-			p.Parts = append(p.Parts, content.Part{Offset: u.newAt + part.Offset, Content: part.Content})
-		}
+		p.Parts = u.appendTo(p.Parts, u.newAt)
 		p.Size = u.newAt + u.size
 	}
 	return p
@@ -117,7 +108,7 @@ func (w *Work) openOffloadBinaries(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.units, w.order = units, units
+	w.add(units)
 	w.build = func() (*elfedit.Layout, error) { return lay(units, offloadbinary.Align), nil }
 	return nil
 }
@@ -150,7 +141,7 @@ func (r *imageRange) newRange() (start, end uint64) {
 }
 
 // openOpenMP finds the images of OpenMP through records with their starts and ends.
-func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File) (func() (elfedit.Change, error), error) {
+func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File) (func() elfedit.Change, error) {
 	section, err := f.Section(embedding.OffloadSection)
 	if err != nil || section < 0 {
 		return nil, err
@@ -181,16 +172,15 @@ func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File) (func() (elfedit
 	if len(records) == 0 {
 		return nil, fmt.Errorf("section %s: no record points to its images", s.Name)
 	}
-	w.units = append(w.units, units...)
-	w.order = append(w.order, units...)
-	return func() (elfedit.Change, error) {
+	w.add(units)
+	return func() elfedit.Change {
 		layout := lay(units, offloadbinary.Align)
 		c := elfedit.Change{Section: section, Align: max(s.Align, 8), Parts: layout.Parts, Size: uint64(layout.Size), Slots: make(map[uint64]uint64), Move: mover(units)}
 		for slot, image := range records {
 			start, end := images[image].newRange()
 			c.Slots[slot], c.Slots[slot+8] = start, end
 		}
-		return c, nil
+		return c
 	}, nil
 }
 

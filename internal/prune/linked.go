@@ -15,7 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
-// Wrapper is a record passed to the HIP runtime for one source.
+// Wrapper is a record passed to the runtime of HIP or CUDA for one source.
 type Wrapper struct {
 	embedding.Record
 	Addr uint64 // of the record
@@ -36,18 +36,24 @@ func Wrappers(f *elfedit.File) ([]Wrapper, error) {
 		return nil, fmt.Errorf("section %s: no segment loads its 0x%x bytes at address 0x%x", embedding.HIPWrappers, s.Size, s.Addr)
 	}
 	var all []Wrapper
-	index := make(map[uint64]int)
 	for at, r := range embedding.Records(data, (8-s.Addr%8)%8) {
-		index[s.Addr+at+8] = len(all)
 		all = append(all, Wrapper{Addr: s.Addr + at, Record: r})
 	}
-	err = f.Pointers(func(p elfedit.Pointer) error {
-		if i, ok := index[p.Slot]; ok {
-			all[i].Target = p.Value
+	return all, relocate(f, all)
+}
+
+// relocate sets the targets of wrappers whose pointers the loader relocates.
+func relocate(f *elfedit.File, all []Wrapper) error {
+	index := make(map[uint64]*Wrapper)
+	for i := range all {
+		index[all[i].Addr+8] = &all[i]
+	}
+	return f.Pointers(func(p elfedit.Pointer) error {
+		if wrapper := index[p.Slot]; wrapper != nil {
+			wrapper.Target = p.Value
 		}
 		return nil
 	})
-	return all, err
 }
 
 // openLinked finds the device code of a shared library or a program.
@@ -63,28 +69,16 @@ func (w *Work) openLinked(ctx context.Context) error {
 	if f.Program() {
 		w.format = "elf-program"
 	}
-	var changes []func() (elfedit.Change, error)
-	hip, err := w.openHIP(ctx, f)
-	if err != nil {
-		return err
-	}
-	if hip != nil {
-		changes = append(changes, hip)
-	}
-	openmp, err := w.openOpenMP(ctx, f)
-	if err != nil {
-		return err
-	}
-	if openmp != nil {
-		changes = append(changes, openmp)
-	}
-	for _, name := range []string{embedding.CUDASection, embedding.CUDARelocatableSection} {
-		cuda, err := w.openCUDA(f, name)
+	var changes []func() elfedit.Change
+	for _, open := range []func(context.Context, *elfedit.File) (func() elfedit.Change, error){
+		w.openHIP, w.openOpenMP, w.openCUDA(embedding.CUDASection), w.openCUDA(embedding.CUDARelocatableSection),
+	} {
+		change, err := open(ctx, f)
 		if err != nil {
 			return err
 		}
-		if cuda != nil {
-			changes = append(changes, cuda)
+		if change != nil {
+			changes = append(changes, change)
 		}
 	}
 	if len(changes) == 0 {
@@ -93,11 +87,7 @@ func (w *Work) openLinked(ctx context.Context) error {
 	w.build = func() (*elfedit.Layout, error) {
 		var e elfedit.Edit
 		for _, change := range changes {
-			c, err := change()
-			if err != nil {
-				return nil, err
-			}
-			e.Changes = append(e.Changes, c)
+			e.Changes = append(e.Changes, change())
 		}
 		return f.Layout(e)
 	}
@@ -121,7 +111,7 @@ func MayHaveCode(data []byte) bool {
 }
 
 // openHIP finds the bundles that wrappers point to.
-func (w *Work) openHIP(ctx context.Context, f *elfedit.File) (func() (elfedit.Change, error), error) {
+func (w *Work) openHIP(ctx context.Context, f *elfedit.File) (func() elfedit.Change, error) {
 	section, err := f.Section(embedding.HIPSection)
 	if err != nil || section < 0 {
 		return nil, err
@@ -141,26 +131,36 @@ func (w *Work) openHIP(ctx context.Context, f *elfedit.File) (func() (elfedit.Ch
 	if err != nil {
 		return nil, err
 	}
-	w.units = append(w.units, units...)
-	w.order = append(w.order, order...)
-	return func() (elfedit.Change, error) {
-		c := elfedit.Change{Section: section, Align: 4096, Slots: make(map[uint64]uint64)}
-		pos := s.Addr
-		for _, u := range units {
-			pos = roundUp(pos, alignment(s.Addr+uint64(u.at)))
-			u.newAt = int64(pos - s.Addr)
-			pos += uint64(u.size)
-			for _, part := range u.parts {
-				c.Parts = append(c.Parts, content.Part{Offset: u.newAt + part.Offset, Content: part.Content})
-			}
-		}
-		c.Size = pos - s.Addr
+	w.units, w.order = append(w.units, units...), append(w.order, order...)
+	return func() elfedit.Change {
+		parts, size := layBundles(units, s.Addr)
+		c := elfedit.Change{Section: section, Align: 4096, Parts: parts, Size: size, Slots: make(map[uint64]uint64), Move: mover(units)}
 		for i, wrapper := range wrappers {
 			c.Slots[wrapper.Addr+8] = uint64(order[i].newAt)
 		}
-		c.Move = mover(units)
-		return c, nil
+		return c
 	}, nil
+}
+
+// layBundles places bundles in a section at an address, each with the alignment of its old address.
+// It returns the content of the section and its size.
+func layBundles(units []*unit, addr uint64) (parts []content.Part, size uint64) {
+	pos := addr
+	for _, u := range units {
+		pos = roundUp(pos, alignment(addr+uint64(u.at)))
+		u.newAt = int64(pos - addr)
+		pos += uint64(u.size)
+		parts = u.appendTo(parts, u.newAt)
+	}
+	return parts, pos - addr
+}
+
+// appendTo appends the new content of the unit, which is at an offset, to parts.
+func (u *unit) appendTo(parts []content.Part, at int64) []content.Part {
+	for _, part := range u.parts {
+		parts = append(parts, content.Part{Offset: at + part.Offset, Content: part.Content})
+	}
+	return parts
 }
 
 // mover returns a function that maps offsets in a section with units to new
@@ -206,22 +206,12 @@ func openBundles(ctx context.Context, f *elfedit.File, section int, wrappers []W
 		}
 		starts = append(starts, int64(wrapper.Target-s.Addr))
 	}
-	slices.Sort(starts)
-	starts = slices.Compact(starts)
-	body := f.Content(section)
+	if units, _, err = bundlesAt(ctx, s.Name, f.Content(section), starts, o); err != nil {
+		return nil, nil, err
+	}
 	byStart := make(map[int64]*unit)
-	for i, start := range starts {
-		end := body.Len()
-		if i+1 < len(starts) {
-			end = starts[i+1]
-		}
-		u, err := openBundle(ctx, body, start, end, o)
-		if err != nil {
-			return nil, nil, fmt.Errorf("section %s: bundle at byte 0x%x: %w", s.Name, start, err)
-		}
-		u.section = s.Name
-		units = append(units, u)
-		byStart[start] = u
+	for _, u := range units {
+		byStart[u.at] = u
 	}
 	for _, wrapper := range wrappers {
 		order = append(order, byStart[int64(wrapper.Target-s.Addr)])

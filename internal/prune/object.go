@@ -3,7 +3,6 @@ package prune
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
@@ -61,7 +60,7 @@ func (w *Work) openObject(ctx context.Context) error {
 	}
 	if len(loose.entries) > 0 {
 		loose.stored = w.in.Slice(0, min(loose.size, w.in.Len()))
-		w.units, w.order = append(w.units, loose), append(w.order, loose)
+		w.add([]*unit{loose})
 		changes = append(changes, nil)
 	}
 	if len(changes) == 0 {
@@ -133,43 +132,24 @@ func (w *Work) objectHIP(ctx context.Context, o *elfedit.Object, section int, ta
 			return nil, fmt.Errorf("section %s: %w", embedding.HIPSection, err)
 		}
 	} else {
-		var starts []uint64
+		var starts []int64
 		for _, t := range targets {
 			if t >= uint64(data.Len()) {
 				return nil, fmt.Errorf("section %s: a wrapper points to byte 0x%x of %d", embedding.HIPSection, t, data.Len())
 			}
-			starts = append(starts, t)
+			starts = append(starts, int64(t))
 		}
-		slices.Sort(starts)
-		starts = slices.Compact(starts)
-		for i, start := range starts {
-			end := data.Len()
-			if i+1 < len(starts) {
-				end = int64(starts[i+1])
-			}
-			u, err := openBundle(ctx, data, int64(start), end, &w.opt)
-			if err != nil {
-				return nil, fmt.Errorf("section %s: bundle at byte 0x%x: %w", embedding.HIPSection, start, err)
-			}
-			units = append(units, u)
+		if units, _, err = bundlesAt(ctx, embedding.HIPSection, data, starts, &w.opt); err != nil {
+			return nil, err
 		}
 	}
 	for _, u := range units {
 		u.section = embedding.HIPSection
 	}
-	w.units, w.order = append(w.units, units...), append(w.order, units...)
+	w.add(units)
 	return func() elfedit.ObjectChange {
-		c := elfedit.ObjectChange{Section: section, Slots: make(map[elfedit.Place]uint64), Move: mover(units)}
-		pos := uint64(0)
-		for _, u := range units {
-			pos = roundUp(pos, alignment(uint64(u.at)))
-			u.newAt = int64(pos)
-			pos += uint64(u.size)
-			for _, part := range u.parts {
-				c.Parts = append(c.Parts, content.Part{Offset: u.newAt + part.Offset, Content: part.Content})
-			}
-		}
-		c.Size = pos
+		parts, size := layBundles(units, 0)
+		c := elfedit.ObjectChange{Section: section, Parts: parts, Size: size, Slots: make(map[elfedit.Place]uint64), Move: mover(units)}
 		for slot, target := range targets {
 			c.Slots[slot], _ = c.Move(target)
 		}
@@ -220,7 +200,7 @@ func (w *Work) objectImages(ctx context.Context, o *elfedit.Object, section int)
 	for _, u := range units {
 		u.section = embedding.OffloadSection
 	}
-	w.units, w.order = append(w.units, units...), append(w.order, units...)
+	w.add(units)
 	return func() elfedit.ObjectChange {
 		layout := lay(units, offloadbinary.Align)
 		return elfedit.ObjectChange{Section: section, Parts: layout.Parts, Size: uint64(layout.Size), Move: mover(units)}

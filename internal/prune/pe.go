@@ -131,27 +131,16 @@ func (w *Work) openPE(ctx context.Context) error {
 		return unsupported(err)
 	}
 	s := &p.Sections[p.code]
-	section := w.in.Slice(int64(s.Offset), int64(len(body)))
-	var units []*unit
-	var ends []int64
-	for i, start := range starts {
-		end := section.Len()
-		if i+1 < len(starts) {
-			end = starts[i+1]
-		}
-		u, err := openBundle(ctx, section, start, end, &w.opt)
-		if err != nil {
-			return fmt.Errorf("section %s: bundle at byte 0x%x: %w", s.Name, start, err)
-		}
-		u.section = string(s.Name)
-		units, ends = append(units, u), append(ends, end)
+	units, ends, err := bundlesAt(ctx, string(s.Name), w.in.Slice(int64(s.Offset), int64(len(body))), starts, &w.opt)
+	if err != nil {
+		return err
 	}
 	w.add(units)
 	w.build = func() (*elfedit.Layout, error) { return p.layout(&w.work, units, ends) }
 	return nil
 }
 
-// bundles returns the offsets in the section that wrappers point to, in order.
+// bundles returns the offsets in the section that wrappers point to.
 func (p *peFile) bundles() ([]int64, error) {
 	s := &p.Sections[p.code]
 	var starts []int64
@@ -174,8 +163,7 @@ func (p *peFile) bundles() ([]int64, error) {
 	if len(starts) == 0 {
 		return nil, fmt.Errorf("section %s: no wrapper in section %s points to it", s.Name, embedding.HIPWrappers[:8])
 	}
-	slices.Sort(starts)
-	return slices.Compact(starts), nil
+	return starts, nil
 }
 
 // alone checks that nothing else uses the bytes of the section with code.
@@ -206,9 +194,7 @@ func (p *peFile) layout(w *work, units []*unit, ends []int64) (*elfedit.Layout, 
 		if u.size > ends[i]-u.at {
 			return nil, fmt.Errorf("%s: %d bytes do not fit into the %d bytes of the section up to the next bundle; a PE file cannot grow", u.where(), u.size, ends[i]-u.at)
 		}
-		for _, part := range u.parts {
-			layout.Parts = append(layout.Parts, content.Part{Offset: int64(lo) + u.at + part.Offset, Content: part.Content})
-		}
+		layout.Parts = u.appendTo(layout.Parts, int64(lo)+u.at)
 		used = uint64(u.at + u.size)
 	}
 	cut := hi - roundUp(lo+used, p.align)

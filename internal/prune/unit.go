@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -48,9 +49,23 @@ func (u *unit) where() string {
 	return name
 }
 
-// maxHeader limits the size of the header of a compressed bundle, which is
-// decoded to memory.
-const maxHeader = 16 << 20
+// bundlesAt reads the bundles in a section that begin at offsets, which wrappers point to. It
+// returns them in order, each once, with the limit of each: the next bundle or the end of the
+// section.
+func bundlesAt(ctx context.Context, section string, body content.Content, starts []int64, o *Options) (units []*unit, ends []int64, err error) {
+	slices.Sort(starts)
+	starts = slices.Compact(starts)
+	ends = append(starts[1:len(starts):len(starts)], body.Len())
+	for i, start := range starts {
+		u, err := openBundle(ctx, body, start, ends[i], o)
+		if err != nil {
+			return nil, nil, fmt.Errorf("section %s: bundle at byte 0x%x: %w", section, start, err)
+		}
+		u.section = section
+		units = append(units, u)
+	}
+	return units, ends, nil
+}
 
 // openBundle reads the bundle that begins at an offset of c. end is the limit of the
 // bundle: the next bundle or the end of the section.
@@ -85,9 +100,12 @@ func openBundle(ctx context.Context, c content.Content, at, end int64, o *Option
 		if err != nil {
 			return nil, err
 		}
-		b, err := readHeader(ctx, u.reader)
+		b, err := bundle.ReadHeader(u.reader.RawSize(), func(n int64) ([]byte, error) { return u.reader.Prefix(ctx, n) })
 		if err != nil {
 			return nil, err
+		}
+		if b == nil {
+			return nil, errors.New("the compressed data is not a bundle")
 		}
 		u.describe(b)
 	default:
@@ -95,26 +113,6 @@ func openBundle(ctx context.Context, c content.Content, at, end int64, o *Option
 	}
 	u.size = u.stored.Len()
 	return u, nil
-}
-
-// readHeader decodes the header of the bundle in a compressed one.
-func readHeader(ctx context.Context, r *ccob.Reader) (*bundle.Bundle, error) {
-	for n := int64(4 << 10); ; n *= 8 {
-		prefix, err := r.Prefix(ctx, n)
-		if err != nil {
-			return nil, err
-		}
-		if !bundle.Is(prefix) {
-			return nil, errors.New("the compressed data is not a bundle")
-		}
-		b, err := bundle.ParsePrefix(prefix, r.RawSize())
-		if !errors.Is(err, bundle.ErrPrefix) {
-			return b, err
-		}
-		if n >= maxHeader {
-			return nil, fmt.Errorf("the header of the uncompressed bundle has more than %d bytes", maxHeader)
-		}
-	}
 }
 
 // describe sets the entries to those of a bundle.
@@ -167,24 +165,19 @@ func (u *unit) rewrite(ctx context.Context, o *Options) (release func(), err err
 	case u.pack != nil:
 		return nil, u.rewriteOffloadBinary()
 	}
-	plain := u.stored
-	if u.reader != nil {
-		switch {
-		case !o.DryRun:
-			raw, err := u.reader.Decode(ctx)
-			if err != nil {
-				return nil, err
-			}
-			release = raw.Release
-			plain = content.Memory(raw.Bytes())
-		default:
-			plain = content.Content{} // only sizes
+	plain, onlySizes := u.stored, o.DryRun && u.reader != nil
+	if u.reader != nil && !onlySizes {
+		raw, err := u.reader.Decode(ctx)
+		if err != nil {
+			return nil, err
 		}
+		release = raw.Release
+		plain = content.Memory(raw.Bytes())
 	}
 	if u.reader != nil && o.Decompress {
 		u.align = max(u.align, 4096)
 	}
-	layout, err := bundle.NewLayout(u.items(plain, o.DryRun && u.reader != nil), bundle.Options{Align: u.align, ShareEqual: u.share && !(o.DryRun && u.reader != nil)})
+	layout, err := bundle.NewLayout(u.items(plain, onlySizes), bundle.Options{Align: u.align, ShareEqual: u.share && !onlySizes})
 	if err != nil {
 		return release, err
 	}
@@ -201,10 +194,10 @@ func (u *unit) rewrite(ctx context.Context, o *Options) (release func(), err err
 		return nil, nil
 	}
 	u.size = layout.Size
-	if o.DryRun && u.reader != nil {
-		u.size = u.dryRun(layout, o)
-		u.parts = []content.Part{{Content: nothing(u.size)}}
-		return release, nil
+	if onlySizes {
+		u.size = u.sizeOf(layout, o)
+		u.parts = []content.Part{{}}
+		return nil, nil
 	}
 	u.parts = []content.Part{{Content: content.Memory(layout.Header)}}
 	for _, p := range layout.Contents {
@@ -213,37 +206,25 @@ func (u *unit) rewrite(ctx context.Context, o *Options) (release func(), err err
 	return release, nil
 }
 
-// dryRun returns an upper bound of the size of a compressed unit after the
-// change.
-func (u *unit) dryRun(layout *bundle.Layout, o *Options) int64 {
-	size := layout.Size
+// sizeOf returns an upper bound of the size of a compressed unit after the change, from the layout
+// of its entries without contents.
+func (u *unit) sizeOf(layout *bundle.Layout, o *Options) int64 {
+	align := uint64(1)
+	if o.Decompress {
+		align = u.align
+	}
+	size := uint64(layout.Size)
 	for _, e := range u.entries {
 		switch {
 		case e.drop:
 		case e.replacement != nil:
-			size += e.replacement.Content.Len()
+			size = roundUp(size, align) + uint64(e.replacement.Content.Len())
 		default:
-			size += e.size
+			size = roundUp(size, align) + uint64(e.size)
 		}
 	}
-	if o.Decompress {
-		at := uint64(layout.Size)
-		for _, e := range u.entries {
-			n := e.size
-			if e.replacement != nil {
-				n = e.replacement.Content.Len()
-			}
-			if !e.drop {
-				at = (at+u.align-1)/u.align*u.align + uint64(n)
-			}
-		}
-		return int64(at)
-	}
-	return size
+	return int64(size)
 }
-
-// nothing replaces n bytes that a dry run does not compute.
-func nothing(int64) content.Content { return content.Content{} }
 
 // items returns the kept entries with their contents.
 func (u *unit) items(plain content.Content, empty bool) []bundle.Item {

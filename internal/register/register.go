@@ -35,7 +35,6 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // ParseKind returns the kind with a name: openmp, hip, cuda or sycl.
@@ -58,7 +57,7 @@ type Image struct {
 	// maps it, 8 for OpenMP, and 16 for other kinds.
 	Content content.Content
 	// Parts are more content, for a fat binary in several files.
-	Parts []object.Part
+	Parts []content.Part
 	// Devices are the device images in Content that are registered with OpenMP; nil
 	// stands for all of Content. Other kinds ignore it.
 	Devices []Range

@@ -18,7 +18,7 @@ load(":processors.bzl", "INSTRUCTION_SETS")
 load(":program.bzl", "offload_program")
 load(":ptx.bzl", "ptx_feature")
 load(":settings.bzl", "setting_flag", "settings_of")
-load(":sources.bzl", "compilation_id")
+load(":sources.bzl", "COMPILE_INPUT", "compilation_id")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "COMPILE_GROUP", "device_toolchain_of")
 
@@ -37,6 +37,7 @@ DEVICE_CODE_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_A
     "hdrs": attr.label_list(
         doc = "Headers that the sources include, by their path relative to the workspace. Unlike in `cc_library`, for this target only: it is not a library of C++.",
         allow_files = True,
+        flags = COMPILE_INPUT,
     ),
     "includes": attr.string_list(
         doc = "Directories to add to the include path, relative to the package; `.` is the package itself. Unlike in `cc_library`, for this target only.",

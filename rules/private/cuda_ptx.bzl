@@ -11,7 +11,7 @@ load(":headers.bzl", "headers_of")
 load(":images.bzl", "declare_images", "image_providers")
 load(":linking.bzl", "HOST_ATTRS")
 load(":messages.bzl", "place")
-load(":sources.bzl", "CXX_SOURCES", "HEADERS", "object_names", "source_name", "sources_of")
+load(":sources.bzl", "COMPILE_INPUT", "CXX_SOURCES", "HEADERS", "object_names", "source_name", "sources_of")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
 
@@ -95,6 +95,7 @@ Output groups: `sm_90` and so on, the file of one architecture.
             doc = "CUDA sources. Each source is compiled separately. Only the sources of this target can include headers in this list.",
             mandatory = True,
             allow_files = [".cu"] + CXX_SOURCES + HEADERS,
+            flags = COMPILE_INPUT,
         ),
     },
     exec_groups = CLANG_GROUPS,

@@ -10,7 +10,7 @@ load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "expand_flags")
 load(":headers.bzl", "headers_of")
 load(":linking.bzl", "HOST_ATTRS")
 load(":messages.bzl", "name_of", "place")
-load(":sources.bzl", "HEADERS", "object_names", "sources_of")
+load(":sources.bzl", "COMPILE_INPUT", "HEADERS", "object_names", "sources_of")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "DEVICE_ATTRS")
 
@@ -148,6 +148,7 @@ Output groups: `gfx942` and so on, the bitcode for one architecture; `any`, that
         "hdrs": attr.label_list(
             doc = "Headers that the sources and dependents include, by their path relative to the workspace.",
             allow_files = True,
+            flags = COMPILE_INPUT,
         ),
         "includes": attr.string_list(
             doc = "Directories to add to the include path of this target and its dependents, relative to the package; `.` is the package itself.",
@@ -156,6 +157,7 @@ Output groups: `gfx942` and so on, the bitcode for one architecture; `any`, that
             doc = "Sources: C (`.c`), OpenCL C (`.cl`), LLVM IR (`.ll`), HIP (`.hip`, `.cu`), and bitcode (`.bc`) for any AMD GPU. " +
                   "They can call functions of each other. Only the sources of this target can include headers in this list. If all sources are `.bc` files, the target is for all architectures. In `arch_srcs`, only `.bc` files are possible.",
             allow_files = [".c", ".cl", ".ll", ".hip", ".cu", ".bc"] + HEADERS,
+            flags = COMPILE_INPUT,
         ),
     },
     exec_groups = {COMPILE_GROUP: CLANG_GROUPS[COMPILE_GROUP]},

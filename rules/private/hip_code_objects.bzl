@@ -13,7 +13,7 @@ load(":images.bzl", "image_providers")
 load(":linking.bzl", "HOST_ATTRS")
 load(":lto.bzl", "LTO_ATTRS", "lto_of")
 load(":messages.bzl", "place")
-load(":sources.bzl", "HEADERS", "HIP_SOURCES")
+load(":sources.bzl", "COMPILE_INPUT", "HEADERS", "HIP_SOURCES")
 load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
 
 def _hip_code_objects_impl(ctx):
@@ -70,6 +70,7 @@ Output groups: `gfx942` and so on, the code object of one architecture; `debug_i
         "srcs": attr.label_list(
             doc = "HIP sources. Each source is compiled separately, for all architectures. Only the sources of this target can include headers in this list.",
             allow_files = HIP_SOURCES + HEADERS,
+            flags = COMPILE_INPUT,
         ),
     },
     exec_groups = CLANG_GROUPS,

@@ -20,7 +20,7 @@ load(":linking.bzl", "HOST_ATTRS", "entries_suffix", "hold_fat_binary", "host_tr
 load(":lto.bzl", "LTO_ATTRS", "lto_of")
 load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
-load(":sources.bzl", "HEADERS", "HIP_SOURCES")
+load(":sources.bzl", "COMPILE_INPUT", "HEADERS", "HIP_SOURCES")
 load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
 load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 
@@ -141,6 +141,7 @@ def _hip_library_impl(ctx):
                 ],
             ),
             bundle = depset([bundle.file for bundle in bundles]),
+            compilation_outputs = depset(objects),
             **image_groups(images)
         ),
     ]
@@ -184,7 +185,7 @@ cc_binary(
 
 Default outputs: the objects of the library.
 
-Output groups: `bundle`, the bundles; `gfx942` and so on, the images of one architecture; `debug_info`, see `split_debug_info`; `_validation`, the [checks](../howto/validation.md).
+Output groups: `bundle`, the bundles; `compilation_outputs`, the objects, as in `cc_library`; `gfx942` and so on, the images of one architecture; `debug_info`, see `split_debug_info`; `_validation`, the [checks](../howto/validation.md).
 """,
     attrs = DEVICE_ATTRS | DEBUG_INFO_ATTRS | DEVICE_DEPS_ATTRS | LTO_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | ARCH_SRCS_ATTRS | {
         "c_as_hip": attr.bool(
@@ -200,6 +201,7 @@ Output groups: `bundle`, the bundles; `gfx942` and so on, the images of one arch
         "srcs": attr.label_list(
             doc = "HIP sources. Each source is compiled separately, `.c` as C, for the host only, unless `c_as_hip` is set. Only the sources of this target can include headers in this list. Without sources, the library only has headers.",
             allow_files = HIP_SOURCES + [".c"] + HEADERS,
+            flags = COMPILE_INPUT,
         ),
         "_host_openmp_runtime": attr.label(
             default = "//rules/settings:host_openmp_runtime",

@@ -10,7 +10,7 @@ load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "expand_flags
 load(":headers.bzl", "context_of")
 load(":linking.bzl", "host_triple")
 load(":messages.bzl", "name_of")
-load(":sources.bzl", "HEADERS", "HIP_SOURCES", "object_names", "private_headers_of")
+load(":sources.bzl", "COMPILE_INPUT", "HEADERS", "HIP_SOURCES", "object_names", "private_headers_of")
 
 # The attributes of such a rule, except srcs.
 LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS | LINKER_INPUTS_ATTRS | {
@@ -43,6 +43,7 @@ LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS
     "hdrs": attr.label_list(
         doc = "Headers that the sources and dependents include, by their path relative to the workspace.",
         allow_files = True,
+        flags = COMPILE_INPUT,
     ),
     "host_copts": attr.string_list(
         doc = "Additional compiler flags for host code, after `copts`, `conlyopts` and `cxxopts`.",
@@ -73,6 +74,7 @@ LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS
     "textual_hdrs": attr.label_list(
         doc = "Headers that cannot be compiled separately, such as those that only compile inside another file.",
         allow_files = True,
+        flags = COMPILE_INPUT,
     ),
 }
 

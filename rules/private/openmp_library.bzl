@@ -18,7 +18,7 @@ load(":lto.bzl", "LTO_ATTRS", "lto_of")
 load(":messages.bzl", "place")
 load(":offload_binary.bzl", "add_image")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
-load(":sources.bzl", "CXX_SOURCES", "HEADERS", "object_names", "source_name", "sources_of")
+load(":sources.bzl", "COMPILE_INPUT", "CXX_SOURCES", "HEADERS", "object_names", "source_name", "sources_of")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
 
@@ -193,6 +193,7 @@ def _openmp_library_impl(ctx):
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
             _validation = depset(parse_headers(ctx, compiler, language = ["-x", "c++", "-fopenmp"])),
+            compilation_outputs = depset(objects),
             **image_groups(images)
         ),
     ]
@@ -232,7 +233,7 @@ The setting `//rules/settings:openmp_runtime` selects the runtime. The default i
 
 Default outputs: the objects of the library.
 
-Output groups: `gfx90a`, `x86_64-pc-linux-gnu` and so on, the image of one target; `debug_info`, see `split_debug_info`; `_validation`, the headers with the feature `parse_headers`.
+Output groups: `gfx90a`, `x86_64-pc-linux-gnu` and so on, the image of one target; `compilation_outputs`, the objects, as in `cc_library`; `debug_info`, see `split_debug_info`; `_validation`, the headers with the feature `parse_headers`.
 """,
     attrs = DEVICE_ATTRS | DEBUG_INFO_ATTRS | LTO_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | {
         "device_deps": attr.label_list(
@@ -247,6 +248,7 @@ Output groups: `gfx90a`, `x86_64-pc-linux-gnu` and so on, the image of one targe
             doc = "C or C++ sources, unlike in `cc_library` at least one: headers without sources have no device code. Each source is compiled separately. Only the sources of this target can include headers in this list.",
             mandatory = True,
             allow_files = [".c"] + CXX_SOURCES + HEADERS,
+            flags = COMPILE_INPUT,
         ),
         "_runtime": attr.label(
             default = "//rules/settings:openmp_runtime",

@@ -5,6 +5,9 @@ load(":messages.bzl", "name_of")
 # Extensions of headers, which srcs also accepts: those of cc_library and CUDA.
 HEADERS = [".h", ".hh", ".hpp", ".hxx", ".h++", ".H", ".cuh", ".inc", ".inl", ".ipp", ".tcc", ".tlh", ".tli"]
 
+# Flags of attributes with files that compilations read, for `bazel build --compile_one_dependency FILE`.
+COMPILE_INPUT = ["DIRECT_COMPILE_TIME_INPUT"]
+
 # Extensions of C++, as in cc_library, and of sources that can have device code.
 CXX_SOURCES = [".cpp", ".cc", ".cxx", ".c++", ".C"]
 HIP_SOURCES = [".hip", ".cu"] + CXX_SOURCES

@@ -306,11 +306,7 @@ func TestRelease(t *testing.T) {
 // TestGazelle uses the extension from its own module.
 func TestGazelle(t *testing.T) {
 	w := bazeltest.New(t, t.TempDir(), map[string]string{"BUILD.bazel": ""})
-	module, err := os.ReadFile(filepath.Join(w.Dir, "MODULE.bazel"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Write("MODULE.bazel", string(module)+fmt.Sprintf(`
+	w.Module(fmt.Sprintf(`
 bazel_dep(name = "gazelle", version = "0.47.0")
 bazel_dep(name = "rules_offload_gazelle")
 local_path_override(

@@ -77,7 +77,7 @@ def library_tests(name):
         name = "lib_provides_test",
         entry_ids = ["host-x86_64-unknown-linux-gnu-", "hipv4-amdgcn-amd-amdhsa--gfx90a", "hipv4-amdgcn-amd-amdhsa--gfx942"],
         files = ["lib/host/a.o", "lib/host/a_cu.o", "lib.register.o"],
-        groups = {"bundle": ["lib.hipfb"], "gfx942": ["lib/gfx942.co"]},
+        groups = {"bundle": ["lib.hipfb"], "compilation_outputs": ["lib/host/a.o", "lib/host/a_cu.o", "lib.register.o"], "gfx942": ["lib/gfx942.co"]},
         images = ["hipv4-amdgcn-amd-amdhsa--gfx90a lib/gfx90a.co", "hipv4-amdgcn-amd-amdhsa--gfx942 lib/gfx942.co"],
         target = "lib",
     )

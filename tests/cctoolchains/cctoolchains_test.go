@@ -4,7 +4,6 @@ package cctoolchains
 import (
 	"crypto/sha256"
 	"debug/elf"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -182,7 +181,7 @@ type toolchain struct {
 }
 
 func toolchains(clang string) []toolchain {
-	cross := []string{"--platforms=//cross:aarch64", "--extra_toolchains=//cross:cc_toolchain", "--copt=-DAARCH64"}
+	cross := []string{"--platforms=//cross:aarch64", "--extra_toolchains=//cross:toolchain", "--copt=-DAARCH64"}
 	return []toolchain{
 		{"GCC", nil, "x86_64-unknown-linux-gnu", "libstdc++", nil},
 		{"clang", []string{"--repo_env=CC=" + clang}, "x86_64-unknown-linux-gnu", "libstdc++", nil},
@@ -267,38 +266,14 @@ func instructions(name string) ([]byte, error) {
 // workspace has the program and the toolchains.
 func workspace(t *testing.T) *bazeltest.Workspace {
 	t.Helper()
-	contents := map[string]string{
-		"cross/BUILD.bazel":       crossFile,
-		"repository/BUILD.bazel":  strings.ReplaceAll(repositoryFile, "LLVM", filepath.Dir(llvm.Tool(t, "clang"))),
-		"repository/MODULE.bazel": "module(name = \"repository\")\n\nbazel_dep(name = \"platforms\", version = \"0.0.10\")\nbazel_dep(name = \"rules_cc\", version = \"0.0.17\")\n",
-		".bazelignore":            "repository\n",
-		".bazelrc": "common --@rules_offload//rules/settings:hip_runtime=//:runtime --@rules_offload//rules/settings:openmp_runtime=//:openmp_runtime\n" +
-			// Bazel deletes sandboxes beside the build, and fails if it deletes everything meanwhile.
-			"common --experimental_sandbox_async_tree_delete_idle_threads=0\n",
-	}
-	for name, content := range sources {
-		contents[name] = content
-	}
-	for _, name := range []string{"hip.h", "hiprt.c"} {
-		content, err := fs.ReadFile(programs.Sources(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		contents[name] = string(content)
-	}
+	contents := programs.WithHIP(sources)
+	contents["cross/BUILD.bazel"] = crossCompiler.BuildFile() + platformFile
+	contents["repository/BUILD.bazel"] = ofRepository(filepath.Dir(llvm.Tool(t, "clang"))).BuildFile()
+	contents[".bazelrc"] = "common --@rules_offload//rules/settings:hip_runtime=//:runtime --@rules_offload//rules/settings:openmp_runtime=//:openmp_runtime\n" +
+		// Bazel deletes sandboxes beside the build, and fails if it deletes everything meanwhile.
+		"common --experimental_sandbox_async_tree_delete_idle_threads=0\n"
 	w := bazeltest.New(t, t.TempDir(), contents)
-	module, err := os.ReadFile(filepath.Join(w.Dir, "MODULE.bazel"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Write("MODULE.bazel", string(module)+`
-bazel_dep(name = "platforms", version = "0.0.10")
-bazel_dep(name = "repository")
-local_path_override(
-    module_name = "repository",
-    path = "repository",
-)
-`)
+	w.AddModule("repository", "")
 	fillRepository(t, filepath.Join(w.Dir, "repository"))
 	return w
 }

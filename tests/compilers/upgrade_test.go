@@ -348,11 +348,7 @@ func testLog(t *testing.T, w *bazeltest.Workspace, name string) string {
 // TestUpgradeRule builds offload_compiler_diff with two releases and with two sets of flags.
 func TestUpgradeRule(t *testing.T) {
 	w := bazeltest.New(t, t.TempDir(), map[string]string{"BUILD.bazel": upgradeBuild, "spilling.hip": spilling, "accepted.txt": ""})
-	module, err := os.ReadFile(filepath.Join(w.Dir, "MODULE.bazel"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Write("MODULE.bazel", string(module)+fmt.Sprintf("\noffload.system_clang(name = \"clang_23\", path = %q, rocm_path = \"none\")\nuse_repo(offload, \"clang_23\")\nregister_toolchains(\"@clang_23//:all\")\n",
+	w.Module(fmt.Sprintf("\noffload.system_clang(name = \"clang_23\", path = %q, rocm_path = \"none\")\nuse_repo(offload, \"clang_23\")\nregister_toolchains(\"@clang_23//:all\")\n",
 		filepath.Dir(releases.Get(t, 23).Bin())))
 	result, err := w.Try("test", "//:upgrade_test")
 	message := ""

@@ -216,6 +216,11 @@ func TestAttributes(t *testing.T) {
 	t.Run("path mapping", func(t *testing.T) { testPathMapping(t, workspace) })
 	t.Run("visibility, testonly, compatible_with", func(t *testing.T) { testDependents(t, workspace, names(files["BUILD.bazel"])) })
 	t.Run("target_compatible_with", func(t *testing.T) { testIncompatible(t, workspace) })
+	t.Run("--compile_one_dependency", func(t *testing.T) {
+		for _, file := range []string{"fill.hip", "ptx.cu", "region.c", "twice.ll"} {
+			workspace.Bazel("build", "--nobuild", "--compile_one_dependency", file)
+		}
+	})
 	t.Run("--features", func(t *testing.T) {
 		workspace.Write("BUILD.bazel", everyRule()["BUILD.bazel"])
 		if n := mnemonics(workspace.Commands(`mnemonic("OffloadParseHeader", deps(//:all))`))["OffloadParseHeader"]; n != 0 {

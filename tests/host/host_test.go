@@ -5,7 +5,6 @@ package host
 import (
 	"bytes"
 	"debug/elf"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -283,18 +282,7 @@ unregister once
 `
 
 func TestHost(t *testing.T) {
-	contents := map[string]string{}
-	for name, content := range sources {
-		contents[name] = content
-	}
-	for _, name := range []string{"hip.h", "hiprt.c"} {
-		content, err := fs.ReadFile(programs.Sources(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		contents[name] = string(content)
-	}
-	w := bazeltest.New(t, t.TempDir(), contents)
+	w := bazeltest.New(t, t.TempDir(), programs.WithHIP(sources))
 	w.Write(".bazelrc", "common --@rules_offload//rules/settings:hip_runtime=//:runtime\n")
 	t.Run("x86-64", func(t *testing.T) { testHere(t, w) })
 	t.Run("parts", func(t *testing.T) { testParts(t, w) })

@@ -2,68 +2,24 @@ package host
 
 import (
 	"context"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 	"github.com/rules-offload/rules_offload/tests/internal/reapi"
 )
 
-const repositoryBuild = `load("@bazel_tools//tools/cpp:unix_cc_toolchain_config.bzl", "cc_toolchain_config")
-load("@rules_cc//cc:defs.bzl", "cc_toolchain")
-
-ROOT = "external/" + repository_name().lstrip("@")
-
-filegroup(
-    name = "files",
-    srcs = glob(["libcxx/**", "sysroot/**"]),
-)
-
-filegroup(name = "empty")
-
-cc_toolchain_config(
-    name = "config",
-    abi_libc_version = "unknown",
-    abi_version = "unknown",
+// ofRepository is a C++ toolchain whose headers are in its repository.
+var ofRepository = bazeltest.CcToolchain{
+	CPU:   "aarch64",
+	Files: `glob(["libcxx/**", "sysroot/**"])`,
+	Config: `
     builtin_sysroot = ROOT + "/sysroot",
     compile_flags = ["-isystem", ROOT + "/libcxx"],
     compiler = "clang",
-    cpu = "CPU",
     cxx_builtin_include_directories = [ROOT],
-    host_system_name = "local",
-    target_libc = "glibc",
-    target_system_name = "CPU-linux-gnu",
-    tool_paths = {
-        tool: "/bin/false"
-        for tool in ["ar", "cpp", "dwp", "gcc", "gcov", "ld", "llvm-cov", "llvm-profdata", "nm", "objcopy", "objdump", "strip"]
-    },
-    toolchain_identifier = "repository",
-)
-
-cc_toolchain(
-    name = "cc",
-    all_files = ":files",
-    ar_files = ":empty",
-    compiler_files = ":files",
-    dwp_files = ":empty",
-    linker_files = ":empty",
-    objcopy_files = ":empty",
-    strip_files = ":empty",
-    toolchain_config = ":config",
-)
-
-toolchain(
-    name = "toolchain",
-    target_compatible_with = [
-        "@platforms//cpu:PLATFORM",
-        "@platforms//os:linux",
-    ],
-    toolchain = ":cc",
-    toolchain_type = "@bazel_tools//tools/cpp:toolchain_type",
-)
-`
+    tool_paths = {tool: "/bin/false" for tool in TOOLS},
+`,
+}
 
 // everyCompilation has a target of each rule that compiles. The sources include two headers of the C++ toolchain.
 const everyCompilation = `load("@rules_offload//rules:defs.bzl", "cuda_ptx", "device_bitcode_library", "hip_code_objects", "hip_library", "openmp_library")
@@ -113,12 +69,10 @@ func TestToolchainFromRepository(t *testing.T) {
 	const machine = "#if !defined(__aarch64__)\n#error the host is AArch64\n#endif\n"
 	const kernel = includes + machine + "extern \"C\" __attribute__((global)) void k(int *p) { *p = IN_SYSROOT + IN_LIBCXX; }\n"
 	contents := map[string]string{
-		"BUILD.bazel":                                 everyCompilation,
-		"repository/MODULE.bazel":                     "module(name = \"repository\")\n\nbazel_dep(name = \"platforms\", version = \"0.0.10\")\nbazel_dep(name = \"rules_cc\", version = \"0.0.17\")\n",
-		"repository/BUILD.bazel":                      strings.NewReplacer("CPU", "aarch64", "PLATFORM", "aarch64").Replace(repositoryBuild),
+		"BUILD.bazel":            everyCompilation,
+		"repository/BUILD.bazel": ofRepository.BuildFile(),
 		"repository/sysroot/usr/include/in_sysroot.h": "#pragma once\n#define IN_SYSROOT 1\n",
 		"repository/libcxx/in_libcxx":                 "#pragma once\n#define IN_LIBCXX 2\n",
-		".bazelignore":                                "repository\n",
 		"kernel.hip":                                  kernel,
 		"kernel.cu":                                   kernel,
 		"host.hip":                                    includes + machine + "int host() { return IN_SYSROOT + IN_LIBCXX; }\n",
@@ -132,20 +86,7 @@ func TestToolchainFromRepository(t *testing.T) {
 `,
 	}
 	w := bazeltest.New(t, t.TempDir(), contents)
-	module, err := os.ReadFile(filepath.Join(w.Dir, "MODULE.bazel"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Write("MODULE.bazel", string(module)+`
-bazel_dep(name = "platforms", version = "0.0.10")
-bazel_dep(name = "repository")
-local_path_override(
-    module_name = "repository",
-    path = "repository",
-)
-
-register_toolchains("@repository//:toolchain")
-`)
+	w.AddModule("repository", "register_toolchains(\"@repository//:toolchain\")\n")
 	server, err := reapi.Start(context.Background(), reapi.Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

@@ -137,11 +137,7 @@ func TestMessages(t *testing.T) {
 	if err := os.Chmod(filepath.Join(w.Dir, "old/bin/clang"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	module, err := os.ReadFile(filepath.Join(w.Dir, "MODULE.bazel"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Write("MODULE.bazel", string(module)+strings.NewReplacer("DIR", w.Dir, "SUM", sum, "OLD", old).Replace(moduleFile))
+	w.Module(strings.NewReplacer("DIR", w.Dir, "SUM", sum, "OLD", old).Replace(moduleFile))
 
 	use := func(compiler string) []string {
 		return []string{"--extra_toolchains=@" + compiler + "//:all", setting + "device_compiler=" + compiler, "//:kernels"}
@@ -231,7 +227,7 @@ func TestMessages(t *testing.T) {
 			`offload.prebuilt: "a" has no urls, and these rules are a checkout, not a release: set urls and sha256`,
 		},
 	} {
-		w.Write("MODULE.bazel", string(module)+test.tags)
+		w.Module(test.tags)
 		if result, err := w.Try("build", "//:kernels"); err == nil || !strings.Contains(result.Output, test.want) {
 			t.Errorf("%s: %v\n%s", test.tags, err, result.Output)
 		}

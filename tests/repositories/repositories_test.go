@@ -23,17 +23,6 @@ import (
 
 func TestMain(m *testing.M) { llvm.Main(m, "clang") }
 
-// extend appends to the MODULE.bazel of a workspace.
-func extend(t *testing.T, w *bazeltest.Workspace, text string) {
-	t.Helper()
-	name := filepath.Join(w.Dir, "MODULE.bazel")
-	module, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Write("MODULE.bazel", string(module)+text)
-}
-
 // script writes an executable file.
 func script(t *testing.T, w *bazeltest.Workspace, name, content string) {
 	t.Helper()
@@ -95,42 +84,72 @@ func fails(t *testing.T, w *bazeltest.Workspace, want string, args ...string) {
 	}
 }
 
-// TestCredentials downloads a program from a server that requires a password.
+// TestCredentials downloads programs and archives from a server that requires a password, or below /bearer/ a token.
 func TestCredentials(t *testing.T) {
-	program := []byte("#!/bin/sh\n")
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if user, password, ok := r.BasicAuth(); !ok || user != "me" || password != "secret" {
-			w.Header().Set("WWW-Authenticate", "Basic")
-			w.WriteHeader(http.StatusUnauthorized)
+	w := bazeltest.New(t, t.TempDir(), bazeltest.Kernels())
+	served := http.FileServer(http.Dir(w.Dir))
+	server := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+		scheme, want := "Basic", "Basic "+base64.StdEncoding.EncodeToString([]byte("me:secret"))
+		if strings.HasPrefix(r.URL.Path, "/bearer/") {
+			scheme, want = "Bearer", "Bearer secret"
+		}
+		if r.Header.Get("Authorization") != want {
+			to.Header().Set("WWW-Authenticate", scheme)
+			to.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		_, _ = w.Write(program)
+		served.ServeHTTP(to, r)
 	}))
 	t.Cleanup(server.Close)
 	host, _, _ := strings.Cut(strings.TrimPrefix(server.URL, "http://"), ":")
-	sum := sha256.Sum256(program)
+	const program = "#!/bin/sh\n"
+	for _, name := range []string{"offload", "again", "third", "wrong"} {
+		w.Write(name, program)
+	}
+	sum := sha256.Sum256([]byte(program))
 	integrity := "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
-
-	w := bazeltest.New(t, t.TempDir(), bazeltest.Kernels())
 	w.Write("netrc", "machine "+host+" login me password secret\n")
 	script(t, w, "helper", "#!/bin/sh\necho '{\"headers\": {\"Authorization\": [\"Basic "+base64.StdEncoding.EncodeToString([]byte("me:secret"))+"\"]}}'\n")
-	extend(t, w, fmt.Sprintf(`
-URLS = ["%s/offload"]
-offload.prebuilt(name = "without", integrity = "%s", urls = URLS)
-offload.prebuilt(name = "again", integrity = "%[2]s", urls = ["%[1]s/again"])
-offload.prebuilt(name = "third", integrity = "%[2]s", urls = ["%[1]s/third"])
-offload.prebuilt(name = "with", integrity = "%[2]s", netrc = "%s", urls = URLS)
-offload.prebuilt(name = "wrong", integrity = "sha256-%s", netrc = "%[3]s", urls = ["%[1]s/wrong"])
+	prebuilt := fmt.Sprintf(`
+URL, NETRC = "%s", "%s"
+offload.prebuilt(name = "without", integrity = "%s", urls = [URL + "/offload"])
+offload.prebuilt(name = "again", integrity = "%[3]s", urls = [URL + "/again"])
+offload.prebuilt(name = "third", integrity = "%[3]s", urls = [URL + "/third"])
+offload.prebuilt(name = "with", integrity = "%[3]s", netrc = NETRC, urls = [URL + "/offload"])
+offload.prebuilt(name = "wrong", integrity = "sha256-%s", netrc = NETRC, urls = [URL + "/wrong"])
 use_repo(offload, "again", "third", "with", "without", "wrong")
-`, server.URL, integrity, filepath.Join(w.Dir, "netrc"), base64.StdEncoding.EncodeToString(make([]byte, 32))))
+`, server.URL, filepath.Join(w.Dir, "netrc"), integrity, base64.StdEncoding.EncodeToString(make([]byte, 32)))
+
+	_, token := archive(t, w, "bearer/llvm.tar", map[string]string{"lib/llvm/bin/clang": "", "lib/llvm/bin/ld.lld": ""})
+	_, core := archive(t, w, "core.tar", map[string]string{"lib/llvm/bin/clang": "", "include/hip/hip_runtime.h": ""})
+	_, libraries := archive(t, w, "libraries.tar", map[string]string{"lib/llvm/bin/ld.lld": "", "lib/llvm/amdgcn/bitcode/ockl.bc": ""})
+	w.Module(prebuilt + fmt.Sprintf(`
+[
+    offload.archive_clang(name = name, auth_patterns = patterns, netrc = NETRC, sha256 = "%s", strip_prefix = "lib/llvm", urls = [URL + "/bearer/llvm.tar"])
+    for name, patterns in {"llvm_basic": {}, "llvm_token": {"%s": "Bearer <password>"}}.items()
+]
+[
+    offload.archive_rocm(name = name, netrc = netrc, sha256 = "%s", urls = [URL + "/core.tar"])
+    for name, netrc in {"rocm_without": "", "rocm_with": NETRC}.items()
+]
+offload.overlay(name = "rocm_with", sha256 = "%s", urls = [URL + "/libraries.tar"])
+use_repo(offload, "llvm_basic", "llvm_token", "rocm_with", "rocm_without")
+`, token, host, core, libraries))
+
 	use := func(name string, flags ...string) []string {
 		return append(flags, "--extra_toolchains=@"+name+"//:all", "--repository_cache=", "//:fat")
 	}
-	fails(t, w, "401 Unauthorized", use("without")...)
+	compile := func(name string) []string { return use(name, "--@rules_offload//rules/settings:device_compiler="+name) }
+	const unauthorized = "401 Unauthorized"
+	fails(t, w, unauthorized, use("without")...)
 	succeeds(t, w, use("with")...)
 	succeeds(t, w, use("again", "--repo_env=NETRC="+filepath.Join(w.Dir, "netrc"))...)
 	succeeds(t, w, use("third", "--credential_helper=%workspace%/helper")...)
 	fails(t, w, "Checksum was sha256-", use("wrong")...)
+	fails(t, w, unauthorized, compile("llvm_basic")...)
+	succeeds(t, w, compile("llvm_token")...)
+	fails(t, w, unauthorized, compile("rocm_without")...)
+	succeeds(t, w, compile("rocm_with")...)
 }
 
 // TestOverlay combines two archives to one ROCm.
@@ -149,19 +168,15 @@ func TestOverlay(t *testing.T) {
 	})
 	bitcode, bitcodeSum := archive(t, w, "bitcode.tar", map[string]string{"ockl.bc": ""})
 	tag := fmt.Sprintf("\noffload.archive_rocm(name = \"rocm\", sha256 = %q, strip_prefix = \"core\", urls = [%q])\nuse_repo(offload, \"rocm\", \"rocm_files\")\n", coreSum, core)
-	module, err := os.ReadFile(filepath.Join(w.Dir, "MODULE.bazel"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Write("MODULE.bazel", string(module)+tag)
+	w.Module(tag)
 	use := []string{"--extra_toolchains=@rocm//:all", "--@rules_offload//rules/settings:device_compiler=rocm", "//:kernels"}
 	fails(t, w, "device libraries (amdgcn/bitcode/ockl.bc) is missing in the archive", use...)
 
 	overlay := func(name, url, sum, rest string) string {
 		return fmt.Sprintf("offload.overlay(name = %q, sha256 = %q, urls = [%q]%s)\n", name, sum, url, rest)
 	}
-	w.Write("MODULE.bazel", string(module)+tag+
-		overlay("rocm", more, moreSum, `, strip_prefix = "more"`)+
+	w.Module(tag +
+		overlay("rocm", more, moreSum, `, strip_prefix = "more"`) +
 		overlay("rocm", bitcode, bitcodeSum, `, directory = "lib/llvm/amdgcn/bitcode", platform = "linux-x86_64"`))
 	succeeds(t, w, use...)
 	if result := w.Bazel("query", "@rocm_files//:rocprim"); !strings.Contains(result.Stdout, "//:rocprim") {
@@ -184,7 +199,7 @@ func TestOverlay(t *testing.T) {
 		`offload.archive_clang(name = "a", platforms = {"linux-x86_64": ["b"]}, checksums = {"linux-arm": "c"})`: `offload.archive_clang: "a": "linux-arm" is not in platforms: found linux-x86_64`,
 		"offload.from_source()\noffload.from_source()":                                                           `offload.from_source: found 2 tags, expected one`,
 	} {
-		w.Write("MODULE.bazel", string(module)+tags)
+		w.Module(tags)
 		fails(t, w, want, "//:kernels")
 	}
 }
@@ -216,9 +231,7 @@ offload_bundle(name = "fat", images = [":kernels"])
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(content)
-	extend(t, w, fmt.Sprintf(`
-bazel_dep(name = "platforms", version = "0.0.10")
-
+	w.Module(fmt.Sprintf(`
 offload.archive_clang(
     name = "llvm",
     checksums = {"linux-aarch64": %q, "linux-x86_64": %q},

@@ -73,7 +73,7 @@ cc_test(name = "%[1]s_without", srcs = ["main.cc"], tags = ["manual"], deps = ["
 	build.WriteString("hip_code_objects(name = \"kernel\", srcs = [\"kernel.hip\"], offload_archs = [\"gfx942\"], tags = [\"manual\"])\n")
 	contents["BUILD.bazel"] = build.String()
 	w := bazeltest.New(t, filepath.Join(dir, "workspace"), contents)
-	w.Write("MODULE.bazel", string(must(os.ReadFile(filepath.Join(w.Dir, "MODULE.bazel"))))+module.String())
+	w.Module(module.String())
 
 	w.Bazel("test", "//...")
 	for _, layout := range layouts {

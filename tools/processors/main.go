@@ -168,10 +168,14 @@ var featureNames = []string{"sramecc", "xnack"}
 
 // processor is what LLVM knows of a processor of one architecture.
 type processor struct {
-	features uint8    // settings that a target ID of this processor may name
-	isa      string   // what follows amdgpu in its triple
-	family   string   // the processors whose code is alike, see CodeFamily
-	earlier  []earlier
+	name      string // canonical
+	aliases   []string
+	mach      uint8  // its number in the flags of an ELF header
+	features  uint8  // settings that a target ID of this processor may name
+	isa       string // what follows amdgpu in its triple
+	isaFamily string // the same for its family
+	family    string // the processors whose code is alike, see CodeFamily
+	earlier   []earlier
 }
 
 // earlier is what a processor had in releases of LLVM up to one, oldest first.
@@ -180,37 +184,9 @@ type earlier struct {
 	features uint8
 }
 `)
-	codeFamilies := d.codeFamilies()
-	processors, aliases := map[string]string{}, map[string]string{}
-	for _, p := range d.AMDGCN {
-		value := fmt.Sprintf("processor{isa: %q, family: %q", p.ISA, codeFamilies[p.Name])
-		if p.Features != nil {
-			value += ", features: " + bits(p.Features)
-		}
-		if p.Earlier != nil {
-			value += ", earlier: []earlier{"
-			for _, e := range p.Earlier {
-				value += fmt.Sprintf("{until: %d, features: %s},", e.Until, bits(e.Features))
-			}
-			value += "}"
-		}
-		processors[p.Name] = value + "}"
-		for _, alias := range p.Aliases {
-			aliases[alias] = strconv.Quote(p.Name)
-		}
-	}
-	goTable(&b, "amdgcnProcessors are the processors of AMD GPUs by canonical name.", "amdgcnProcessors", "processor", processors)
-	goTable(&b, "amdgcnAliases are other names of processors, with the canonical ones.", "amdgcnAliases", "string", aliases)
-	b.WriteString("// amdgcnMachs are the processors by their number in the flags of an ELF header.\nvar amdgcnMachs = [256]string{\n")
-	for _, p := range append(slices.Clone(d.AMDGCN), d.Removed...) {
-		fmt.Fprintf(&b, "%s: %q,\n", p.Mach, p.Name)
-	}
-	b.WriteString("}\n\n")
-	families := map[string]string{}
-	for _, p := range d.AMDGCN {
-		families[p.Family], families[p.ISA] = strconv.Quote(p.Family), strconv.Quote(p.Family)
-	}
-	goTable(&b, "isaFamilies are the instruction sets that may follow amdgpu in a triple, with those of their families.", "isaFamilies", "string", families)
+	d.processors(&b, "amdgcnProcessors are the processors of AMD GPUs, in the order of their instruction sets.", "amdgcnProcessors", d.AMDGCN)
+	d.processors(&b, "removedProcessors are those that LLVM no longer defines.", "removedProcessors", d.Removed)
+	d.processors(&b, "r600Processors are the processors of r600 triples.", "r600Processors", d.R600)
 	others := map[string]string{}
 	for alias, family := range d.FamilyAliases {
 		others[alias] = strconv.Quote(family)
@@ -221,31 +197,42 @@ type earlier struct {
 		groups[name] = fmt.Sprintf("%#v", list)
 	}
 	goTable(&b, "archGroups are the processors of AMD's GPU generations, by names of products and of instruction sets.", "archGroups", "[]string", groups)
-	b.WriteString("// processorNames are the names of all processors of AMD and NVIDIA GPUs, in the order of their instruction sets.\nvar processorNames = []string{\n")
-	for _, p := range slices.Concat(d.AMDGCN, d.NVPTX) {
+	b.WriteString("// nvptxProcessors are the names of the processors of NVIDIA GPUs.\nvar nvptxProcessors = []string{\n")
+	for _, p := range d.NVPTX {
 		fmt.Fprintf(&b, "%q,\n", p.Name)
 	}
-	b.WriteString("}\n\n")
-	processors, aliases = map[string]string{}, map[string]string{}
-	for _, p := range d.R600 {
-		processors[p.Name] = "processor{}"
-		for _, alias := range p.Aliases {
-			aliases[alias] = strconv.Quote(p.Name)
-		}
-	}
-	goTable(&b, "r600Processors are the processors of r600 triples by canonical name.", "r600Processors", "processor", processors)
-	goTable(&b, "r600Aliases are other names of processors, with the canonical ones.", "r600Aliases", "string", aliases)
-	accepted := slices.Clone(d.Others)
-	for _, p := range d.NVPTX {
-		accepted = append(accepted, p.Name)
-	}
-	slices.Sort(accepted)
-	b.WriteString("// otherOffloadArchs are the names that LLVM accepts as the processor of\n// an entry ID beside the canonical names of AMD GPUs, sorted.\nvar otherOffloadArchs = []string{\n")
-	for _, name := range accepted {
-		fmt.Fprintf(&b, "%q,\n", name)
-	}
-	b.WriteString("}\n")
+	fmt.Fprintf(&b, "}\n\n// otherOffloadArchs are the other names that LLVM accepts as the processor of an entry ID.\nvar otherOffloadArchs = %#v\n", d.Others)
 	return b.String()
+}
+
+// processors writes a list of processors of package target.
+func (d *data) processors(b *strings.Builder, comment, name string, list []processor) {
+	codeFamilies := d.codeFamilies()
+	fmt.Fprintf(b, "\n// %s\nvar %s = processors{\n", comment, name)
+	for _, p := range list {
+		fmt.Fprintf(b, "{name: %q", p.Name)
+		if p.Mach != "" {
+			fmt.Fprintf(b, ", mach: %s", p.Mach)
+		}
+		if p.ISA != "" {
+			fmt.Fprintf(b, ", isa: %q, isaFamily: %q, family: %q", p.ISA, p.Family, codeFamilies[p.Name])
+		}
+		if p.Features != nil {
+			b.WriteString(", features: " + bits(p.Features))
+		}
+		if p.Earlier != nil {
+			b.WriteString(", earlier: []earlier{")
+			for _, e := range p.Earlier {
+				fmt.Fprintf(b, "{until: %d, features: %s},", e.Until, bits(e.Features))
+			}
+			b.WriteString("}")
+		}
+		if p.Aliases != nil {
+			fmt.Fprintf(b, ", aliases: %#v", p.Aliases)
+		}
+		b.WriteString("},\n")
+	}
+	b.WriteString("}\n\n")
 }
 
 // goTable writes a table of package target. The values are Go expressions.

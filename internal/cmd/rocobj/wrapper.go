@@ -104,7 +104,7 @@ func (w *wrapper) options(ctx context.Context, args []string) (operands []string
 				return nil, true, nil
 			case "t":
 				w.target = value
-				if _, err = w.matches(ctx, ""); err != nil {
+				if _, err = w.matching(ctx, nil); err != nil {
 					return nil, false, fmt.Errorf("-t: found %q, expected a POSIX extended regular expression: %w", value, err)
 				}
 			case "o":
@@ -214,15 +214,18 @@ func (w *wrapper) extract(ctx context.Context, name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	var ids []string
+	for _, image := range all {
+		ids = append(ids, image.ID)
+	}
+	matching, err := w.matching(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
 	var outputs []string
 	var extractions []engine.Extraction
 	for _, image := range all {
-		if image.Size == 0 {
-			continue
-		}
-		if matches, err := w.matches(ctx, image.ID); err != nil {
-			return nil, err
-		} else if !matches {
+		if image.Size == 0 || !slices.Contains(matching, image.ID) {
 			continue
 		}
 		if strings.ContainsAny(image.ID, "/\\\x00") {
@@ -239,24 +242,24 @@ func (w *wrapper) extract(ctx context.Context, name string) ([]string, error) {
 	return outputs, err
 }
 
-// matches reports whether an entry ID matches the expression of -t. It asks grep, because package regexp
+// matching returns the entry IDs that match the expression of -t. It asks grep, because package regexp
 // would initialise its tables in every call of every tool.
-func (w *wrapper) matches(ctx context.Context, id string) (bool, error) {
+func (w *wrapper) matching(ctx context.Context, ids []string) ([]string, error) {
 	if w.target == "" {
-		return true, nil
+		return ids, nil
 	}
-	cmd := exec.CommandContext(ctx, "grep", "-E", "-e", w.target)
+	cmd := exec.CommandContext(ctx, "grep", "-a", "-E", "-e", w.target)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	cmd.Stdin = strings.NewReader(id + "\n")
-	_, err := cmd.Output()
+	cmd.Stdin = strings.NewReader(strings.Join(ids, "\n"))
+	lines, err := cmd.Output()
 	var exit *exec.ExitError
-	switch {
-	case !errors.As(err, &exit):
-		return err == nil, err
-	case exit.ExitCode() == 1:
-		return false, nil
+	if errors.As(err, &exit) {
+		if exit.ExitCode() == 1 {
+			return nil, nil
+		}
+		err = errors.New(strings.TrimSpace(strings.TrimPrefix(string(exit.Stderr), "grep: ")))
 	}
-	return false, errors.New(strings.TrimSpace(strings.TrimPrefix(string(exit.Stderr), "grep: ")))
+	return strings.Split(strings.TrimSuffix(string(lines), "\n"), "\n"), err
 }
 
 // command runs a command with a code object.

@@ -14,31 +14,14 @@ var archiveVerb = verb{
 	examples: []example{
 		{"Make a static library of bundled objects", "offload archive --check --output libkernels.a gemm.o scan.o"},
 	},
-	flags: func() action { return new(archiveFlags) },
-}
-
-// archiveFlags are the flags of offload archive.
-type archiveFlags struct {
-	inputs []string
-	output string
-	check  bool
-	read   engine.ReadOptions
-}
-
-func (f *archiveFlags) define(flags *flagSet) {
-	flags.inputs(&f.inputs)
-	flags.StringVar(&f.output, "output", "", "the archive, a `file`; - is standard output")
-	flags.BoolVar(&f.check, "check", false, "reject files with entries that cannot be in one bundle")
-	readFlags(flags, &f.read)
-}
-
-func (f *archiveFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if err := required("output", f.output); err != nil {
-		return err
-	}
-	inputs, err := someInputs(f.inputs, operands, "the bundles and objects to put into the archive")
-	if err != nil {
-		return err
-	}
-	return call.Session.Archive(ctx, engine.ArchiveOptions{Inputs: inputs, Output: f.output, Check: f.check, Read: warned(call, "archive", f.read)})
+	flags: func(flags *flagSet) runner {
+		var opt engine.ArchiveOptions
+		flags.required(&opt.Output, "output", "the archive, a `file`; - is standard output")
+		flags.inputs(&opt.Inputs, "the bundles and objects to put into the archive")
+		flags.BoolVar(&opt.Check, "check", false, "reject files with entries that cannot be in one bundle")
+		readFlags(flags, &opt.Read)
+		return func(ctx context.Context, call *command.Call, _ []string) error {
+			return call.Session.Archive(ctx, opt)
+		}
+	},
 }

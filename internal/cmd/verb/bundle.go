@@ -20,57 +20,39 @@ var bundleVerb = verb{
 		{"The same, compressed", "offload bundle --compress --output kernels.hipfb --align 4096 --entry host-x86_64-unknown-linux-gnu= --entry gfx90a=gfx90a.co --entry gfx942=gfx942.co"},
 	},
 	onlyOutputs: true,
-	flags:       func() action { return &bundleFlags{fileType: "o"} },
-}
-
-// bundleFlags are the flags of offload bundle.
-type bundleFlags struct {
-	entries    []entryFlag
-	kind       string
-	fileType   bundle.FileType
-	output     string
-	align      uint64
-	shareEqual bool
-	flags      *flagSet
-	compression
-}
-
-func (f *bundleFlags) define(flags *flagSet) {
-	entriesFlag(flags, &f.entries, "an entry of the bundle; without FILE it is empty.")
-	kindFlag(flags, &f.kind)
-	typeFlag(flags, &f.fileType, "o")
-	flags.StringVar(&f.output, "output", "", "the bundle, a `file`; - is standard output")
-	flags.align(&f.align)
-	flags.BoolVar(&f.shareEqual, "share-equal", false, "store identical contents once")
-	f.compression.define(flags)
-	f.flags = flags
-}
-
-func (f *bundleFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if len(operands) > 0 {
-		return usageError("unexpected argument " + operands[0] + "; write --entry TARGET=" + operands[0])
-	}
-	if err := required("output", f.output); err != nil {
-		return err
-	}
-	if err := entriesType(f.fileType, "archive"); err != nil {
-		return err
-	}
-	entries, err := bundleEntries(f.entries, f.kind)
-	if err != nil {
-		return err
-	}
-	compress, err := f.options(f.flags)
-	if err != nil {
-		return err
-	}
-	for _, e := range f.entries {
-		warnOfCode(call, "bundle", "entry", e.target, e.file)
-	}
-	_, err = call.Session.Bundle(ctx, engine.BundleOptions{
-		Type: f.fileType, Entries: entries, Output: f.output, Align: f.align, ShareEqual: f.shareEqual, Compress: compress,
-	})
-	return sizeAdvice(err)
+	flags: func(flags *flagSet) runner {
+		opt := engine.BundleOptions{Type: bundle.ObjectType}
+		var entries entries
+		var compress compression
+		entries.define(flags, "an entry of the bundle; without FILE it is empty.")
+		typeFlag(flags, &opt.Type, "o")
+		flags.check(func(operands []string) error {
+			if len(operands) > 0 {
+				return usageError("unexpected argument " + operands[0] + "; write --entry TARGET=" + operands[0])
+			}
+			return nil
+		})
+		flags.required(&opt.Output, "output", "the bundle, a `file`; - is standard output")
+		flags.align(&opt.Align)
+		flags.BoolVar(&opt.ShareEqual, "share-equal", false, "store identical contents once")
+		compress.define(flags)
+		return func(ctx context.Context, call *command.Call, _ []string) (err error) {
+			if err := entriesType(opt.Type, "archive"); err != nil {
+				return err
+			}
+			if opt.Entries, err = entries.bundle(); err != nil {
+				return err
+			}
+			if opt.Compress, err = compress.options(flags); err != nil {
+				return err
+			}
+			for _, e := range entries.list {
+				warnOfCode(call, "bundle", "entry", e.target, e.file)
+			}
+			_, err = call.Session.Bundle(ctx, opt)
+			return sizeAdvice(err)
+		}
+	},
 }
 
 // sizeAdvice adds advice to the error for a bundle that is too large.

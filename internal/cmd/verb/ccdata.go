@@ -20,47 +20,37 @@ var ccDataVerb = verb{
 	examples: []example{
 		{"Make the object and the header of a fat binary", "offload cc-data --symbol kernels --triple x86_64-unknown-linux-gnu --output kernels.o --header kernels.h kernels.hipfb"},
 	},
-	flags: func() action { return new(ccDataFlags) },
-}
-
-// ccDataFlags are the flags of offload cc-data.
-type ccDataFlags struct {
-	opt engine.DataOptions
-}
-
-func (f *ccDataFlags) define(flags *flagSet) {
-	flags.StringVar(&f.opt.Symbol, "symbol", "", "the `name` of the C array")
-	flags.StringVar(&f.opt.Triple, "triple", "", "the host's target `triple`, such as x86_64-unknown-linux-gnu or x86_64-pc-windows-msvc")
-	flags.input(&f.opt.Input, "the `file` with device code")
-	flags.Func("align", "the alignment of the data, a `size` that is a power of two (default 16)", func(s string) error {
-		n, err := sizes.Parse(s)
-		if err != nil || bits.OnesCount64(uint64(n)) != 1 || n > math.MaxUint32 {
-			return fmt.Errorf("found %q, expected a power of two such as 4096", s)
+	flags: func(flags *flagSet) runner {
+		var opt engine.DataOptions
+		flags.required(&opt.Symbol, "symbol", "the `name` of the C array")
+		flags.StringVar(&opt.Triple, "triple", "", "the host's target `triple`, such as x86_64-unknown-linux-gnu or x86_64-pc-windows-msvc")
+		flags.inputFlag(&opt.Input, "the `file` with device code")
+		flags.Func("align", "the alignment of the data, a `size` that is a power of two (default 16)", func(s string) error {
+			n, err := sizes.Parse(s)
+			if err != nil || bits.OnesCount64(uint64(n)) != 1 || n > math.MaxUint32 {
+				return fmt.Errorf("found %q, expected a power of two such as 4096", s)
+			}
+			opt.Align = uint64(n)
+			return nil
+		})
+		flags.StringVar(&opt.Output, "output", "", "the object, a `file`; - is standard output")
+		flags.StringVar(&opt.Header, "header", "", "the header, a `file`")
+		return func(ctx context.Context, call *command.Call, operands []string) error {
+			switch {
+			case opt.Output == "" && opt.Header == "":
+				return usageError("--output or --header is missing: add --output FILE, --header FILE or both")
+			case opt.Output == "" && (len(operands) > 0 || opt.Input != ""):
+				return required("output", "")
+			case opt.Output == "":
+				return call.Session.Data(ctx, opt)
+			}
+			if err := required("triple", opt.Triple); err != nil {
+				return err
+			}
+			if err := oneInput(&opt.Input, operands); err != nil {
+				return err
+			}
+			return call.Session.Data(ctx, opt)
 		}
-		f.opt.Align = uint64(n)
-		return nil
-	})
-	flags.StringVar(&f.opt.Output, "output", "", "the object, a `file`; - is standard output")
-	flags.StringVar(&f.opt.Header, "header", "", "the header, a `file`")
-}
-
-func (f *ccDataFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if err := required("symbol", f.opt.Symbol); err != nil {
-		return err
-	}
-	switch {
-	case f.opt.Output == "" && f.opt.Header == "":
-		return usageError("--output or --header is missing: add --output FILE, --header FILE or both")
-	case f.opt.Output == "" && (len(operands) > 0 || f.opt.Input != ""):
-		return required("output", "")
-	case f.opt.Output == "":
-		return call.Session.Data(ctx, f.opt)
-	}
-	if err := required("triple", f.opt.Triple); err != nil {
-		return err
-	}
-	if err := oneInput(&f.opt.Input, operands); err != nil {
-		return err
-	}
-	return call.Session.Data(ctx, f.opt)
+	},
 }

@@ -30,13 +30,12 @@ var checkVerb = verb{
 		{"Check that all libraries in a directory have code for GPUs", "offload check --covers=gfx942,gfx90a:xnack+ /opt/rocm/lib"},
 		{"Check wheels before a release", "offload check --package --covers=gfx942 dist/torch-2.9.0.whl dist/torch_device_gfx942-2.9.0.whl"},
 	},
-	flags: func() action { return new(checkFlags) },
+	flags: func(flags *flagSet) runner { return new(checkFlags).define(flags) },
 }
 
 // checkFlags are the flags of offload check.
 type checkFlags struct {
-	entries []entryFlag
-	kind    string
+	entries entries
 	inputs  []string
 	opt     engine.CheckOptions
 	covers  []coverage.GPU
@@ -44,10 +43,10 @@ type checkFlags struct {
 	json    bool
 }
 
-func (f *checkFlags) define(flags *flagSet) {
-	entriesFlag(flags, &f.entries, "an entry that the bundle must have, and the file with its contents; without FILE the entry is empty. If the flag is given, the bundle must have no other entries.")
-	kindFlag(flags, &f.kind)
-	flags.inputs(&f.inputs)
+// define defines the flags and returns what runs the verb.
+func (f *checkFlags) define(flags *flagSet) runner {
+	f.entries.define(flags, "an entry that the bundle must have, and the file with its contents; without FILE the entry is empty. If the flag is given, the bundle must have no other entries.")
+	flags.inputsFlag(&f.inputs)
 	flags.StringVar(&f.opt.Report, "output", "", "if the checks pass, write the entries, with --covers the verdicts, or with --package the warnings, as JSON to a `file`")
 	flags.size(&f.opt.MaxSize, "max-size", "the largest `size` of the bundle, such as 100MB (default: no limit)")
 	flags.BoolVar(&f.opt.DeviceCode, "device-code", false, "require images for AMD GPUs to be complete AMDGPU ELF files, LLVM bitcode or SPIR-V")
@@ -55,6 +54,7 @@ func (f *checkFlags) define(flags *flagSet) {
 	flags.BoolVar(&f.pkg, "package", false, "check that the files of packages and directories fit each other; with --covers, also that they have code for the GPUs")
 	flags.BoolVar(&f.json, "json", false, "with --covers, print a JSON object with the verdict for each file, GPU and mode; with --package, one with the faults")
 	flags.BoolVar(&f.opt.Linked, "linked", false, "require the bundle to fit into a program, which can address 2 GiB of data")
+	return f.run
 }
 
 // addGPUs adds the GPUs of a list to those of --covers.
@@ -97,12 +97,11 @@ func (f *checkFlags) run(ctx context.Context, call *command.Call, operands []str
 	default:
 		return usageError(fmt.Sprintf("expected one bundle, found %d: %s; to report which GPUs have code, add --covers=GPU", len(inputs), strings.Join(inputs, ", ")))
 	}
-	if len(f.entries) > 0 {
-		entries, err := bundleEntries(f.entries, f.kind)
-		if err != nil {
+	if len(f.entries.list) > 0 {
+		var err error
+		if f.opt.Entries, err = f.entries.bundle(); err != nil {
 			return err
 		}
-		f.opt.Entries = entries
 	}
 	warnings, err := call.Session.Check(ctx, f.opt)
 	for _, warning := range warnings {
@@ -113,14 +112,10 @@ func (f *checkFlags) run(ctx context.Context, call *command.Call, operands []str
 
 // runCovers reports whether GPUs find code in files and directories.
 func (f *checkFlags) runCovers(ctx context.Context, call *command.Call, operands []string) error {
-	inputs, err := someInputs(f.inputs, operands, "files or directories for --covers")
-	if err != nil {
+	if err := f.withoutBundle("--covers", operands, "files or directories for --covers"); err != nil {
 		return err
 	}
-	if err := f.withoutBundle("--covers"); err != nil {
-		return err
-	}
-	report, err := call.Session.Covers(ctx, engine.CoversOptions{Inputs: inputs, GPUs: f.covers})
+	report, err := call.Session.Covers(ctx, engine.CoversOptions{Inputs: f.inputs, GPUs: f.covers})
 	if err != nil {
 		return err
 	}
@@ -141,12 +136,16 @@ func (f *checkFlags) runCovers(ctx context.Context, call *command.Call, operands
 	return err
 }
 
-// withoutBundle returns an error for flags about bundles.
-func (f *checkFlags) withoutBundle(mode string) error {
+// withoutBundle adds the operands to the inputs, which what describes, and returns an error for
+// flags about bundles.
+func (f *checkFlags) withoutBundle(mode string, operands []string, what string) error {
+	if err := someInputs(&f.inputs, operands, what); err != nil {
+		return err
+	}
 	for _, flag := range []struct {
 		name string
 		set  bool
-	}{{"--entry", len(f.entries) > 0}, {"--max-size", f.opt.MaxSize != 0}, {"--device-code", f.opt.DeviceCode}, {"--linked", f.opt.Linked}} {
+	}{{"--entry", len(f.entries.list) > 0}, {"--max-size", f.opt.MaxSize != 0}, {"--device-code", f.opt.DeviceCode}, {"--linked", f.opt.Linked}} {
 		if flag.set {
 			return usageError(flag.name + " cannot be combined with " + mode)
 		}
@@ -156,13 +155,10 @@ func (f *checkFlags) withoutBundle(mode string) error {
 
 // runPackage checks that the files of packages fit each other.
 func (f *checkFlags) runPackage(ctx context.Context, call *command.Call, operands []string) error {
-	inputs, err := someInputs(f.inputs, operands, "packages or directories for --package")
-	if err != nil {
+	if err := f.withoutBundle("--package", operands, "packages or directories for --package"); err != nil {
 		return err
 	}
-	if err := f.withoutBundle("--package"); err != nil {
-		return err
-	}
+	inputs := f.inputs
 	// Among the files of a package, text is no fault.
 	if !slices.ContainsFunc(inputs, func(name string) bool {
 		format := formatOf(call, name)

@@ -19,57 +19,50 @@ var compileVerb = verb{
 	examples: []example{
 		{"Compile a source, and list which of the headers it did not read", "offload compile --headers headers.txt --unused unused.txt -- clang++ -c -o a.o a.cc"},
 	},
-	flags: func() action { return new(compileFlags) },
+	flags: func(flags *flagSet) runner {
+		var opt compilation.Options
+		var isolate link.IsolateOptions
+		flags.StringVar(&opt.Headers, "headers", "", "a `file` with paths of headers, one per line")
+		flags.StringVar(&opt.Stdin, "stdin", "", "the `file` that clang reads from standard input")
+		flags.BoolVar(&opt.DeviceHeaders, "device-headers", false, "have clang find its headers for OpenMP devices first")
+		flags.BoolVar(&opt.DeviceFunctions, "device-functions", false, "have clang include the functions of OpenMP devices; implies --device-headers")
+		flags.StringVar(&opt.Source, "source", "", "the source to write, a `file`: what clang prints with -E -frewrite-includes, for compilations on all machines and for all targets")
+		flags.IntVar(&opt.EmptyLines, "empty-lines", 0, "the `number` of empty lines at the start of the --source")
+		flags.StringVar(&opt.Done, "done", "", "an empty `file` to write if clang succeeds")
+		flags.StringVar(&opt.Record, "record", "", "the optimization record that clang writes, a `file`, which gets the remarks of -Rpass-analysis=kernel-resource-usage")
+		flags.StringVar(&opt.Unused, "unused", "", "the list to write, a `file`: headers that clang did not read, one per line")
+		flags.StringVar(&isolate.Output, "isolate", "", "the host object that clang writes, a `file`, whose offload entries become private")
+		flags.StringVar(&isolate.Suffix, "suffix", "", "with --isolate, `text` for the section name of its entries, llvm_offload_entries_TEXT")
+		flags.StringVar(&isolate.Reference, "reference", "", "with --isolate, a `symbol` that an object with entries refers to")
+		return func(ctx context.Context, call *command.Call, operands []string) error {
+			if call.Worker {
+				return errors.New("compile: a worker cannot run a compiler; start offload for each compilation")
+			}
+			if opt.Headers != "" || opt.Unused != "" {
+				if err := required("headers", opt.Headers, "unused", opt.Unused); err != nil {
+					return err
+				}
+			}
+			if opt.EmptyLines < 0 {
+				return usageError("--empty-lines: found a negative number, expected 0 or more")
+			}
+			if isolate != (link.IsolateOptions{}) {
+				if err := required("isolate", isolate.Output, "suffix", isolate.Suffix); err != nil {
+					return err
+				}
+			}
+			if len(operands) == 0 {
+				return usageError("no compiler: add -- and clang's command line")
+			}
+			opt.Command = operands
+			if err := compilation.Run(opt); err != nil || isolate.Output == "" {
+				return err
+			}
+			return link.IsolateInPlace(ctx, call.Session, isolate)
+		}
+	},
 }
 
 // IsCompile reports whether arguments run a compiler. In these, @file
 // is for the compiler.
 func IsCompile(args []string) bool { return len(args) > 0 && args[0] == compileVerb.name }
-
-// compileFlags are the flags of offload compile.
-type compileFlags struct {
-	opt     compilation.Options
-	isolate link.IsolateOptions
-}
-
-func (f *compileFlags) define(flags *flagSet) {
-	flags.StringVar(&f.opt.Headers, "headers", "", "a `file` with paths of headers, one per line")
-	flags.StringVar(&f.opt.Stdin, "stdin", "", "the `file` that clang reads from standard input")
-	flags.BoolVar(&f.opt.DeviceHeaders, "device-headers", false, "have clang find its headers for OpenMP devices first")
-	flags.BoolVar(&f.opt.DeviceFunctions, "device-functions", false, "have clang include the functions of OpenMP devices; implies --device-headers")
-	flags.StringVar(&f.opt.Source, "source", "", "the source to write, a `file`: what clang prints with -E -frewrite-includes, for compilations on all machines and for all targets")
-	flags.IntVar(&f.opt.EmptyLines, "empty-lines", 0, "the `number` of empty lines at the start of the --source")
-	flags.StringVar(&f.opt.Done, "done", "", "an empty `file` to write if clang succeeds")
-	flags.StringVar(&f.opt.Record, "record", "", "the optimization record that clang writes, a `file`, which gets the remarks of -Rpass-analysis=kernel-resource-usage")
-	flags.StringVar(&f.opt.Unused, "unused", "", "the list to write, a `file`: headers that clang did not read, one per line")
-	flags.StringVar(&f.isolate.Output, "isolate", "", "the host object that clang writes, a `file`, whose offload entries become private")
-	flags.StringVar(&f.isolate.Suffix, "suffix", "", "with --isolate, `text` for the section name of its entries, llvm_offload_entries_TEXT")
-	flags.StringVar(&f.isolate.Reference, "reference", "", "with --isolate, a `symbol` that an object with entries refers to")
-}
-
-func (f *compileFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if call.Worker {
-		return errors.New("compile: a worker cannot run a compiler; start offload for each compilation")
-	}
-	if f.opt.Headers != "" || f.opt.Unused != "" {
-		if err := required("headers", f.opt.Headers, "unused", f.opt.Unused); err != nil {
-			return err
-		}
-	}
-	if f.opt.EmptyLines < 0 {
-		return usageError("--empty-lines: found a negative number, expected 0 or more")
-	}
-	if f.isolate != (link.IsolateOptions{}) {
-		if err := required("isolate", f.isolate.Output, "suffix", f.isolate.Suffix); err != nil {
-			return err
-		}
-	}
-	if len(operands) == 0 {
-		return usageError("no compiler: add -- and clang's command line")
-	}
-	f.opt.Command = operands
-	if err := compilation.Run(f.opt); err != nil || f.isolate.Output == "" {
-		return err
-	}
-	return link.IsolateInPlace(ctx, call.Session, f.isolate)
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -188,24 +189,19 @@ var completionVerb = verb{
 		{"Enable completion in every zsh", "offload completion zsh > \"${fpath[1]}/_offload\""},
 		{"Enable completion in every fish", "offload completion fish > ~/.config/fish/completions/offload.fish"},
 	},
-	flags: func() action { return new(completionFlags) },
-}
-
-// completionFlags are the flags of offload completion: none.
-type completionFlags struct{}
-
-func (*completionFlags) define(*flagSet) {}
-
-func (*completionFlags) run(_ context.Context, call *command.Call, operands []string) error {
-	if len(operands) != 1 {
-		return usageError(fmt.Sprintf("expected one shell, %s, found %d", alternatives(shells), len(operands)))
-	}
-	script, ok := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[operands[0]]
-	if !ok {
-		return usageError(oneOf(operands[0], shells).Error())
-	}
-	_, err := fmt.Fprint(call.Stdout, script)
-	return err
+	flags: func(*flagSet) runner {
+		return func(_ context.Context, call *command.Call, operands []string) error {
+			if len(operands) != 1 {
+				return usageError(fmt.Sprintf("expected one shell, %s, found %d", alternatives(shells), len(operands)))
+			}
+			script, ok := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[operands[0]]
+			if !ok {
+				return usageError(oneOf(operands[0], shells).Error())
+			}
+			_, err := io.WriteString(call.Stdout, script)
+			return err
+		}
+	},
 }
 
 const bashScript = `# Completion of offload for bash.

@@ -29,7 +29,7 @@ var diffVerb = verb{
 	},
 	details: "\nOLD and NEW are libraries, programs, objects, archives, bundles, code objects or directories. Images are paired by architecture, kernels by architecture and name. Images with the same bytes count once. Exit code 1 means that a limit is exceeded or a file cannot be read.\n\n" +
 		"With --suggest, the arguments after -- are the commands that compile NEW or a part of it, with a ; between them as an argument; each must contain -o FILE. With --compile-commands, they are the commands of a compilation database. The commands run once as they are and once with each of a small set of additional flags, and write to a temporary directory. The result names the flags that remove an exceeded limit and make no kernel of all commands worse.",
-	flags: func() action { return new(diffFlags) },
+	flags: func(flags *flagSet) runner { return new(diffFlags).define(flags) },
 }
 
 // diffFlags are the flags of offload diff.
@@ -44,30 +44,24 @@ type diffFlags struct {
 	limits                          limits
 }
 
-func (f *diffFlags) define(flags *flagSet) {
+// define defines the flags and returns what runs the verb.
+func (f *diffFlags) define(flags *flagSet) runner {
 	flags.BoolVar(&f.json, "json", false, "print a JSON object with archs, kernels and failures; sizes in bytes")
 	flags.StringVar(&f.html, "html", "", "write a page to a `file`")
 	flags.StringVar(&f.markdown, "markdown", "", "write a Markdown summary of less than 65,536 characters to a `file`")
 	flags.StringVar(&f.output, "output", "", "write the JSON object to a `file`")
 	flags.StringVar(&f.message, "message", "", "write the error message for exceeded limits to a `file`, empty without one, and exit with code 0")
 	for name, list := range map[string]*[]string{"old": &f.old, "new": &f.new} {
-		flags.repeated(name, "a `file` or directory of the "+name+" build, instead of "+strings.ToUpper(name)+". May be repeated.", appendTo(list))
+		flags.list(list, name, "a `file` or directory of the "+name+" build, instead of "+strings.ToUpper(name)+". May be repeated.")
 	}
 	for name, list := range map[string]*[]string{"old-remarks": &f.oldRemarks, "new-remarks": &f.newRemarks} {
-		flags.repeated(name, "an optimization record of that build, a `file` that clang -fsave-optimization-record writes, with a name that ends with TARGET.opt.yaml. May be repeated.", appendTo(list))
+		flags.list(list, name, "an optimization record of that build, a `file` that clang -fsave-optimization-record writes, with a name that ends with TARGET.opt.yaml. May be repeated.")
 	}
 	flags.BoolVar(&f.suggest, "suggest", false, "try flags with the commands after -- or of --compile-commands, and name those that remove exceeded limits")
 	flags.StringVar(&f.compileCommands, "compile-commands", "", "with --suggest, the `file` compile_commands.json of the new build")
 	flags.repeated("tried", "`NAME=FILE`: a file or directory of the new build with additional flags of the set of --suggest. May be repeated.", f.addTried)
 	f.limits.define(flags)
-}
-
-// appendTo returns the function that adds a value of a repeated flag to a list.
-func appendTo(list *[]string) func(string) error {
-	return func(s string) error {
-		*list = append(*list, s)
-		return nil
-	}
+	return f.run
 }
 
 // addTried adds a value of --tried.

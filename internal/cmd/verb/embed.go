@@ -14,26 +14,13 @@ var embedVerb = verb{
 	examples: []example{
 		{"Make a fat object from a host object and an offload binary", "offload embed --input host.o --output fat.o device.pack"},
 	},
-	flags: func() action { return new(embedFlags) },
-}
-
-// embedFlags are the flags of offload embed.
-type embedFlags struct {
-	opt engine.EmbedOptions
-}
-
-func (f *embedFlags) define(flags *flagSet) {
-	flags.StringVar(&f.opt.Input, "input", "", "the host object, a `file`")
-	flags.StringVar(&f.opt.Output, "output", "", "the fat object, a `file`; - is standard output")
-}
-
-func (f *embedFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if err := required("input", f.opt.Input, "output", f.opt.Output); err != nil {
-		return err
-	}
-	if len(operands) == 0 {
-		return usageError("the offload binaries are missing: expected at least one PACKAGE")
-	}
-	f.opt.Binaries = operands
-	return call.Session.Embed(ctx, f.opt)
+	flags: func(flags *flagSet) runner {
+		var opt engine.EmbedOptions
+		flags.required(&opt.Input, "input", "the host object, a `file`")
+		flags.required(&opt.Output, "output", "the fat object, a `file`; - is standard output")
+		flags.operands(&opt.Binaries, "the offload binaries are missing: expected at least one PACKAGE")
+		return func(ctx context.Context, call *command.Call, _ []string) error {
+			return call.Session.Embed(ctx, opt)
+		}
+	},
 }

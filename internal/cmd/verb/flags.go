@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,12 +28,40 @@ type flagSet struct {
 	repeatable  map[string]bool     // flags that may be given several times
 	given       map[string]string   // the flags of the call, with the last value of each
 	memory      int64               // --max-memory in bytes, 0 for the default
+	checks      []func(operands []string) error
+	stderr      io.Writer // for warnings of a running verb
+}
+
+// check adds a check of the values of flags and of the operands. Checks run before the verb, in the
+// order in which they were added.
+func (f *flagSet) check(check func(operands []string) error) { f.checks = append(f.checks, check) }
+
+// required defines a flag with a string that must be given.
+func (f *flagSet) required(to *string, name, usage string) {
+	f.StringVar(to, name, "", usage)
+	f.check(func([]string) error { return required(name, *to) })
 }
 
 // repeated defines a flag that may be repeated: add receives each value.
 func (f *flagSet) repeated(name, usage string, add func(string) error) {
 	f.Func(name, usage, add)
 	f.repeatable = with(f.repeatable, name, true)
+}
+
+// list defines a flag that may be repeated: each value is added to a list.
+func (f *flagSet) list(to *[]string, name, usage string) {
+	f.repeated(name, usage, func(s string) error {
+		*to = append(*to, s)
+		return nil
+	})
+}
+
+// targets defines a flag that may be repeated: each value is a list of targets.
+func (f *flagSet) targets(to *[]string, name, usage string) {
+	f.repeated(name, usage, func(s string) (err error) {
+		*to, err = addTargets(*to, s)
+		return err
+	})
 }
 
 // choice defines a flag with a fixed set of values: set receives the value.
@@ -103,16 +132,35 @@ func (f *flagSet) align(to *uint64) {
 	})
 }
 
-// input defines --input, the file that a verb reads. It can be an operand instead, see oneInput.
+// input defines --input, the file that a verb reads. It can be an operand instead.
 func (f *flagSet) input(to *string, usage string) {
+	f.inputFlag(to, usage)
+	f.check(func(operands []string) error { return oneInput(to, operands) })
+}
+
+// inputFlag defines --input for verbs that call oneInput in some modes only.
+func (f *flagSet) inputFlag(to *string, usage string) {
 	f.StringVar(to, "input", "", usage+"; the same as FILE")
 }
 
-// inputs defines --input for verbs that read several files. They precede those of operands, see
-// someInputs.
-func (f *flagSet) inputs(to *[]string) {
-	f.repeated("input", "a `file`; the same as a FILE. May be repeated.", func(s string) error {
-		*to = append(*to, s)
+// inputs defines --input for verbs that read several files. They precede those of operands. what
+// describes them.
+func (f *flagSet) inputs(to *[]string, what string) {
+	f.inputsFlag(to)
+	f.check(func(operands []string) error { return someInputs(to, operands, what) })
+}
+
+// inputsFlag defines --input for verbs that call someInputs in some modes only.
+func (f *flagSet) inputsFlag(to *[]string) {
+	f.list(to, "input", "a `file`; the same as a FILE. May be repeated.")
+}
+
+// operands sets to to the operands. Without any, message is the error.
+func (f *flagSet) operands(to *[]string, message string) {
+	f.check(func(operands []string) error {
+		if *to = operands; len(operands) == 0 {
+			return usageError(message)
+		}
 		return nil
 	})
 }
@@ -133,19 +181,22 @@ func oneInput(input *string, operands []string) error {
 	return usageError(fmt.Sprintf("expected one input, found %d: %s", len(all), strings.Join(all, ", ")))
 }
 
-// someInputs returns the inputs of a verb that reads several files. what describes them.
-func someInputs(inputs, operands []string, what string) ([]string, error) {
-	if all := append(inputs, operands...); len(all) > 0 {
-		return all, nil
+// someInputs adds the operands to the inputs of a verb that reads several files. what describes them.
+func someInputs(inputs *[]string, operands []string, what string) error {
+	if *inputs = append(*inputs, operands...); len(*inputs) == 0 {
+		return usageError("the input is missing: expected " + what)
 	}
-	return nil, usageError("the input is missing: expected " + what)
+	return nil
 }
 
 // complete makes completion offer these values for a flag.
 func (f *flagSet) complete(name string, values ...string) { f.values = with(f.values, name, values) }
 
-// completeDirectories makes completion offer directories for a flag.
-func (f *flagSet) completeDirectories(name string) { f.directories = with(f.directories, name, true) }
+// directory defines a flag with a directory.
+func (f *flagSet) directory(to *string, name, value, usage string) {
+	f.StringVar(to, name, value, usage)
+	f.directories = with(f.directories, name, true)
+}
 
 // with sets m[key], in a new map if m is nil.
 func with[K comparable, V any](m map[K]V, key K, value V) map[K]V {
@@ -161,8 +212,16 @@ type entryFlag struct {
 	target, file string
 }
 
-// entriesFlag defines --entry, which may be repeated.
-func entriesFlag(flags *flagSet, entries *[]entryFlag, usage string) {
+// entries are the values of --entry.
+type entries struct {
+	list []entryFlag
+	kind string // of targets without one
+}
+
+// define defines --entry, which may be repeated, and --kind.
+func (e *entries) define(flags *flagSet, usage string) {
+	e.kind = string(target.HIPv4)
+	flags.choice("kind", "offload `kind` of targets given without one: hip, hipv4 or openmp (default hipv4)", []string{"hip", "hipv4", "openmp"}, func(s string) { e.kind = s })
 	flags.repeated("entry", "`TARGET=FILE`: "+usage+" A target is a target ID (gfx942, gfx90a:xnack+) or a whole entry ID. May be repeated.", func(s string) error {
 		name, file, ok := strings.Cut(s, "=")
 		if !ok || name == "" {
@@ -174,30 +233,19 @@ func entriesFlag(flags *flagSet, entries *[]entryFlag, usage string) {
 			}
 			return err
 		}
-		*entries = append(*entries, entryFlag{name, file})
+		e.list = append(e.list, entryFlag{name, file})
 		return nil
 	})
 }
 
-// kindFlag defines --kind.
-func kindFlag(flags *flagSet, kind *string) {
-	*kind = string(target.HIPv4)
-	flags.choice("kind", "offload `kind` of targets given without one: hip, hipv4 or openmp (default hipv4)", []string{"hip", "hipv4", "openmp"}, func(s string) { *kind = s })
-}
-
-// readFlags defines the flags of verbs that read bundles.
+// readFlags defines the flags of verbs that read bundles. The verbs print warnings.
 func readFlags(flags *flagSet, opt *engine.ReadOptions) {
 	flags.BoolVar(&opt.Lenient, "lenient", false, "accept compressed bundles whose hash or sizes are wrong, as LLVM does")
 	flags.BoolVar(&opt.Verify, "verify", false, "check the hash of compressed bundles from other tools even if they are large")
 	flags.size(&opt.MaxSize, "max-size", "the largest uncompressed `size` of a compressed bundle, such as 1GiB (default: no limit)")
-}
-
-// warned returns read options that print warnings.
-func warned(call *command.Call, verb string, opt engine.ReadOptions) engine.ReadOptions {
 	opt.Warn = func(err error) {
-		fmt.Fprintf(call.Stderr, "offload %s: warning: %s\n", verb, printable.Error(err))
+		fmt.Fprintf(flags.stderr, "offload %s: warning: %s\n", flags.Name(), printable.Error(err))
 	}
-	return opt
 }
 
 // compression are the flags of compression.
@@ -210,11 +258,16 @@ type compression struct {
 func (c *compression) define(flags *flagSet) {
 	flags.BoolVar(&c.on, "compress", false, "compress the bundle with zstd")
 	levelFlag(flags, &c.opt.Level)
-	c.opt.Version = 3
-	flags.choice("format-version", "`version` of compressed bundles, 2 or 3 (default 3)", []string{"2", "3"}, func(s string) {
-		c.opt.Version = int(s[0] - '0')
-	})
+	versionFlag(flags, &c.opt.Version, "compressed bundles")
 	framesFlag(flags, &c.opt.Frames)
+}
+
+// versionFlag defines --format-version. what describes what has that version.
+func versionFlag(flags *flagSet, version *int, what string) {
+	*version = 3
+	flags.choice("format-version", "`version` of "+what+", 2 or 3 (default 3)", []string{"2", "3"}, func(s string) {
+		*version = int(s[0] - '0')
+	})
 }
 
 // options returns nil without compression. It rejects flags that have no effect without it.
@@ -310,31 +363,34 @@ func entriesType(t bundle.FileType, verb string) error {
 }
 
 // targets completes and checks the targets of entries.
-func targets(entries []entryFlag, kind string, op target.Operation) ([]target.ID, error) {
-	if len(entries) == 0 {
+func (e *entries) targets(op target.Operation) ([]target.ID, error) {
+	if len(e.list) == 0 {
 		return nil, usageError("no --entry: name at least one target, e.g. --entry gfx942=kernels.co")
 	}
-	names := make([]string, len(entries))
-	for i, entry := range entries {
+	names := make([]string, len(e.list))
+	for i, entry := range e.list {
 		names[i] = entry.target
 	}
-	ids, err := target.CheckTargets(names, func(s string) (target.ID, error) {
-		return target.Complete(s, target.Kind(kind))
-	}, op)
+	ids, err := target.CheckTargets(names, e.complete, op)
 	switch {
 	case errors.As(err, new(*target.DuplicateError)):
-		return nil, twoEntries(entries, kind)
+		return nil, e.twice()
 	case err != nil:
 		return nil, usageError("--entry: " + err.Error())
 	}
 	return ids, nil
 }
 
-// twoEntries reports the first two entries for one target, in any spelling.
-func twoEntries(entries []entryFlag, kind string) error {
+// complete returns the target that a name means.
+func (e *entries) complete(name string) (target.ID, error) {
+	return target.Complete(name, target.Kind(e.kind))
+}
+
+// twice reports the first two entries for one target, in any spelling.
+func (e *entries) twice() error {
 	first := map[string]entryFlag{}
-	for _, entry := range entries {
-		id, err := target.Complete(entry.target, target.Kind(kind))
+	for _, entry := range e.list {
+		id, err := e.complete(entry.target)
 		if err != nil {
 			return usageError("--entry: " + err.Error())
 		}
@@ -352,33 +408,28 @@ func twoEntries(entries []entryFlag, kind string) error {
 	return usageError("--entry: two for the same target; remove one")
 }
 
-// bundleEntries returns the entries of a bundle with their completed targets.
-func bundleEntries(entries []entryFlag, kind string) ([]engine.BundleEntry, error) {
-	ids, err := targets(entries, kind, target.Bundling)
-	if err != nil {
-		return nil, err
+// bundle returns the entries of a bundle with their completed targets.
+func (e *entries) bundle() ([]engine.BundleEntry, error) {
+	ids, err := e.targets(target.Bundling)
+	all := make([]engine.BundleEntry, len(ids))
+	for i, id := range ids {
+		all[i] = engine.BundleEntry{Target: id, Input: e.list[i].file}
 	}
-	all := make([]engine.BundleEntry, len(entries))
-	for i, entry := range entries {
-		all[i] = engine.BundleEntry{Target: ids[i], Input: entry.file}
-	}
-	return all, nil
+	return all, err
 }
 
-// unbundleRequests returns the requests for entries.
-func unbundleRequests(entries []entryFlag, kind string) ([]engine.UnbundleRequest, error) {
-	ids, err := targets(entries, kind, target.Unbundling)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]engine.UnbundleRequest, len(entries))
-	for i, entry := range entries {
+// requests returns the requests for entries.
+func (e *entries) requests() ([]engine.UnbundleRequest, error) {
+	ids, err := e.targets(target.Unbundling)
+	all := make([]engine.UnbundleRequest, len(ids))
+	for i, id := range ids {
+		entry := e.list[i]
 		if entry.file == "" {
 			return nil, usageError("--entry " + entry.target + "=: the output is missing, expected " + entry.target + "=FILE")
 		}
-		all[i] = engine.UnbundleRequest{Target: ids[i], Output: entry.file}
+		all[i] = engine.UnbundleRequest{Target: id, Output: entry.file}
 	}
-	return all, nil
+	return all, err
 }
 
 // required returns a usage error for the first flag whose string is empty. flags are names, each

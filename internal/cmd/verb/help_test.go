@@ -113,14 +113,14 @@ func TestFlagPlaces(t *testing.T) {
 		"--type -json f --json": "error", "--max-size 5 f --json g": "f g",
 	} {
 		t.Run(args, func(t *testing.T) {
-			action, flags := listVerb.prepare()
+			_, flags := listVerb.prepare()
 			operands, err := parse(flags, strings.Fields(args))
 			got := strings.Join(operands, " ")
 			if err != nil {
 				got = "error"
 			}
-			if got != want || err == nil && !action.(*listFlags).json {
-				t.Errorf("operands %q, %v, flags %+v", operands, err, action)
+			if got != want || err == nil && flags.Lookup("json").Value.String() != "true" {
+				t.Errorf("operands %q, %v, flags %v", operands, err, flags.given)
 			}
 		})
 	}

@@ -27,7 +27,7 @@ var inspectVerb = verb{
 		{"List the kernels as JSON", "offload inspect --kernels --json kernels.hipfb"},
 	},
 	onlyOutputs: true,
-	flags:       func() action { return new(inspectFlags) },
+	flags:       func(flags *flagSet) runner { return new(inspectFlags).define(flags) },
 }
 
 // inspectFlags are the flags of offload inspect.
@@ -37,17 +37,21 @@ type inspectFlags struct {
 	sections, sources               bool
 }
 
-func (f *inspectFlags) define(flags *flagSet) {
-	flags.inputs(&f.inputs)
+// define defines the flags and returns what runs the verb.
+func (f *inspectFlags) define(flags *flagSet) runner {
+	flags.check(f.conflicts)
+	flags.inputs(&f.inputs, "at least one FILE")
 	flags.BoolVar(&f.json, "json", false, "print a JSON array with an object for each image, or for each kernel; sizes and offsets in bytes")
 	flags.BoolVar(&f.kernels, "kernels", false, "list the kernels of the images: registers, spills, memory, code size, occupancy and its limit")
 	flags.BoolVar(&f.sections, "sections", false, "list the sections of ELF images: code, debug information, counters for profiles and coverage, and others")
 	flags.BoolVar(&f.sources, "sources", false, "list the bytes of code from each line of source, by the line tables of the images; with --kernels --json, also for each kernel")
 	flags.BoolVar(&f.summary, "summary", false, "print totals for each architecture instead of single images")
 	flags.BoolVar(&f.mangled, "mangled", false, "with --kernels, print mangled names")
+	return f.run
 }
 
-func (f *inspectFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+// conflicts returns an error for flags that cannot be combined.
+func (f *inspectFlags) conflicts([]string) error {
 	switch {
 	case f.kernels && f.summary:
 		return usageError("--kernels cannot be combined with --summary")
@@ -58,13 +62,13 @@ func (f *inspectFlags) run(ctx context.Context, call *command.Call, operands []s
 	case f.mangled && !f.kernels:
 		return usageError("--mangled requires --kernels")
 	}
-	inputs, err := someInputs(f.inputs, operands, "at least one FILE")
-	if err != nil {
-		return err
-	}
-	several := len(inputs) > 1
+	return nil
+}
+
+func (f *inspectFlags) run(ctx context.Context, call *command.Call, _ []string) error {
+	several := len(f.inputs) > 1
 	var files []*engine.DeviceFile
-	for _, name := range inputs {
+	for _, name := range f.inputs {
 		file, err := f.read(ctx, call, name)
 		if err != nil {
 			return err

@@ -17,31 +17,18 @@ var isolateVerb = verb{
 	examples: []example{
 		{"Complete an object that ld -r linked with a registration object", "offload isolate --input linked.o --output isolated.o"},
 	},
-	flags: func() action { return new(isolateFlags) },
-}
-
-// isolateFlags are the flags of offload isolate.
-type isolateFlags struct {
-	opt link.IsolateOptions
-}
-
-func (f *isolateFlags) define(flags *flagSet) {
-	flags.input(&f.opt.Input, "the object, a `file` that ld -r linked from host objects and a registration object; with --suffix, it can be a host object")
-	flags.StringVar(&f.opt.Output, "output", "", "the isolated object, a `file`; - is standard output")
-	flags.StringVar(&f.opt.Suffix, "suffix", "", "`text` for the section name of its entries, llvm_offload_entries_TEXT (default: a hash of the input)")
-	flags.StringVar(&f.opt.Reference, "reference", "", "a `symbol` that an object with entries refers to, so that linkers look for it in archives, such as one that register --define defines")
-}
-
-func (f *isolateFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if err := oneInput(&f.opt.Input, operands); err != nil {
-		return err
-	}
-	if err := required("output", f.opt.Output); err != nil {
-		return err
-	}
-	err := link.Isolate(ctx, call.Session, f.opt)
-	if errors.Is(err, register.ErrRegistered) {
-		return fmt.Errorf("%w; make the registration object with --relocatable", err)
-	}
-	return err
+	flags: func(flags *flagSet) runner {
+		var opt link.IsolateOptions
+		flags.input(&opt.Input, "the object, a `file` that ld -r linked from host objects and a registration object; with --suffix, it can be a host object")
+		flags.required(&opt.Output, "output", "the isolated object, a `file`; - is standard output")
+		flags.StringVar(&opt.Suffix, "suffix", "", "`text` for the section name of its entries, llvm_offload_entries_TEXT (default: a hash of the input)")
+		flags.StringVar(&opt.Reference, "reference", "", "a `symbol` that an object with entries refers to, so that linkers look for it in archives, such as one that register --define defines")
+		return func(ctx context.Context, call *command.Call, _ []string) error {
+			err := link.Isolate(ctx, call.Session, opt)
+			if errors.Is(err, register.ErrRegistered) {
+				return fmt.Errorf("%w; make the registration object with --relocatable", err)
+			}
+			return err
+		}
+	},
 }

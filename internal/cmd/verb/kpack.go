@@ -1,6 +1,7 @@
 package verb
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -18,55 +19,45 @@ var kpackListVerb = verb{
 		{"List an archive", "offload kpack list math_gfx90a.kpack"},
 		{"Show where a library looks for its code", "offload kpack list librocrand.so.1"},
 	},
-	flags: func() action { return new(kpackListFlags) },
-}
-
-// kpackListFlags are the flags of offload kpack list.
-type kpackListFlags struct {
-	inputs []string
-	json   bool
-}
-
-func (f *kpackListFlags) define(flags *flagSet) {
-	flags.inputs(&f.inputs)
-	flags.BoolVar(&f.json, "json", false, "print a JSON array with an object for each file; sizes in bytes")
-}
-
-func (f *kpackListFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	inputs, err := someInputs(f.inputs, operands, "at least one FILE")
-	if err != nil {
-		return err
-	}
-	list, err := call.Session.KpackList(ctx, inputs)
-	if err != nil {
-		return err
-	}
-	if f.json {
-		return listing.JSON(call.Stdout, list)
-	}
-	for _, file := range list {
-		listKpack(call, file)
-	}
-	return nil
+	flags: func(flags *flagSet) runner {
+		var inputs []string
+		flags.inputs(&inputs, "at least one FILE")
+		json := flags.Bool("json", false, "print a JSON array with an object for each file; sizes in bytes")
+		return func(ctx context.Context, call *command.Call, _ []string) error {
+			list, err := call.Session.KpackList(ctx, inputs)
+			if err != nil {
+				return err
+			}
+			if *json {
+				return listing.JSON(call.Stdout, list)
+			}
+			for _, file := range list {
+				listKpack(call, file)
+			}
+			return nil
+		}
+	},
 }
 
 // listKpack prints a file for people.
 func listKpack(call *command.Call, file engine.KpackFile) {
-	line := func(format string, args ...any) {
-		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf(format, args...)))
-	}
 	if h := file.Host; h != nil {
-		line("%s: library %s, %d wrappers", h.File, h.KernelName, len(h.Wrappers))
+		printLine(call, "%s: library %s, %d wrappers", h.File, h.KernelName, len(h.Wrappers))
 		for _, p := range h.SearchPaths {
-			line("  search path %s", p)
+			printLine(call, "  search path %s", p)
 		}
 		return
 	}
 	a := file.Archive
-	line("%s: group %s, for %v, %s, %d %s", a.File, a.Group, a.Archs, a.Scheme, len(a.Entries), printable.Noun(len(a.Entries), "code object"))
+	printLine(call, "%s: group %s, for %v, %s, %d %s", a.File, a.Group, a.Archs, a.Scheme, len(a.Entries), printable.Noun(len(a.Entries), "code object"))
 	for _, e := range a.Entries {
-		line("  %s %s %d bytes", e.Key, e.Arch, e.Size)
+		printLine(call, "  %s %s %d bytes", e.Key, e.Arch, e.Size)
 	}
+}
+
+// printLine prints a line on standard output.
+func printLine(call *command.Call, format string, args ...any) {
+	fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf(format, args...)))
 }
 
 var kpackExtractVerb = verb{
@@ -77,41 +68,32 @@ var kpackExtractVerb = verb{
 		{"Extract one code object", "offload kpack extract --input math_gfx90a.kpack --binary lib/libm.so#0 --arch gfx90a --output m.hsaco"},
 		{"Extract all code objects", "offload kpack extract --input math_gfx90a.kpack --output-dir objects"},
 	},
-	flags: func() action { return new(kpackExtractFlags) },
-}
-
-// kpackExtractFlags are the flags of offload kpack extract.
-type kpackExtractFlags struct{ opt engine.KpackExtractOptions }
-
-func (f *kpackExtractFlags) define(flags *flagSet) {
-	flags.input(&f.opt.Input, "the archive, a `file`")
-	flags.StringVar(&f.opt.Binary, "binary", "", "the `key` of the code object: NAME#INDEX")
-	flags.StringVar(&f.opt.Arch, "arch", "", "the target `ID` of the code object")
-	flags.StringVar(&f.opt.Output, "output", "", "the `file` for the code object; - is standard output")
-	flags.StringVar(&f.opt.OutputDir, "output-dir", "", "the `directory` for all code objects, or for those of --arch")
-	flags.completeDirectories("output-dir")
-}
-
-func (f *kpackExtractFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if err := oneInput(&f.opt.Input, operands); err != nil {
-		return err
-	}
-	switch o := f.opt; {
-	case o.Output == "" && o.OutputDir == "":
-		return usageError("--output or --output-dir is missing")
-	case o.Output != "" && o.OutputDir != "":
-		return usageError("--output cannot be combined with --output-dir")
-	case o.Output != "" && (o.Binary == "" || o.Arch == ""):
-		return usageError("--output is for one code object: expected --binary and --arch as well")
-	}
-	written, err := call.Session.KpackExtract(ctx, f.opt)
-	if err != nil || f.opt.OutputDir == "" {
-		return err
-	}
-	for _, name := range written {
-		fmt.Fprintln(call.Stdout, printable.Text(name))
-	}
-	return nil
+	flags: func(flags *flagSet) runner {
+		var opt engine.KpackExtractOptions
+		flags.input(&opt.Input, "the archive, a `file`")
+		flags.StringVar(&opt.Binary, "binary", "", "the `key` of the code object: NAME#INDEX")
+		flags.StringVar(&opt.Arch, "arch", "", "the target `ID` of the code object")
+		flags.StringVar(&opt.Output, "output", "", "the `file` for the code object; - is standard output")
+		flags.directory(&opt.OutputDir, "output-dir", "", "the `directory` for all code objects, or for those of --arch")
+		return func(ctx context.Context, call *command.Call, _ []string) error {
+			switch {
+			case opt.Output == "" && opt.OutputDir == "":
+				return usageError("--output or --output-dir is missing")
+			case opt.Output != "" && opt.OutputDir != "":
+				return usageError("--output cannot be combined with --output-dir")
+			case opt.Output != "" && (opt.Binary == "" || opt.Arch == ""):
+				return usageError("--output is for one code object: expected --binary and --arch as well")
+			}
+			written, err := call.Session.KpackExtract(ctx, opt)
+			if err != nil || opt.OutputDir == "" {
+				return err
+			}
+			for _, name := range written {
+				printLine(call, "%s", name)
+			}
+			return nil
+		}
+	},
 }
 
 var kpackVerifyVerb = verb{
@@ -123,26 +105,19 @@ var kpackVerifyVerb = verb{
 		{"Check an archive", "offload kpack verify math_gfx90a.kpack"},
 		{"Check that a library finds its code", "offload kpack verify lib/libm.so .kpack/math_gfx90a.kpack .kpack/math_gfx1100.kpack"},
 	},
-	flags: func() action { return new(kpackVerifyFlags) },
-}
-
-// kpackVerifyFlags are the flags of offload kpack verify.
-type kpackVerifyFlags struct{ inputs []string }
-
-func (f *kpackVerifyFlags) define(flags *flagSet) { flags.inputs(&f.inputs) }
-
-func (f *kpackVerifyFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	inputs, err := someInputs(f.inputs, operands, "at least one FILE")
-	if err != nil {
-		return err
-	}
-	problems, err := call.Session.KpackVerify(ctx, inputs)
-	for _, p := range problems {
-		if p.Warning {
-			fmt.Fprintf(call.Stderr, "offload kpack verify: warning: %s: %s\n", printable.Name(p.File), printable.Text(p.Text))
+	flags: func(flags *flagSet) runner {
+		var inputs []string
+		flags.inputs(&inputs, "at least one FILE")
+		return func(ctx context.Context, call *command.Call, _ []string) error {
+			problems, err := call.Session.KpackVerify(ctx, inputs)
+			for _, p := range problems {
+				if p.Warning {
+					fmt.Fprintf(call.Stderr, "offload kpack verify: warning: %s: %s\n", printable.Name(p.File), printable.Text(p.Text))
+				}
+			}
+			return err
 		}
-	}
-	return err
+	},
 }
 
 var kpackSplitVerb = verb{
@@ -154,7 +129,7 @@ var kpackSplitVerb = verb{
 		{"Split a library", "offload kpack split --input librocrand.so.1.1 --output out/lib/librocrand.so.1.1 --kpack-dir out/.kpack --group rocrand"},
 		{"Split all libraries of an installation", "offload kpack split --group math --kpack-dir .kpack --tree math split"},
 	},
-	flags: func() action { return new(kpackSplitFlags) },
+	flags: func(flags *flagSet) runner { return new(kpackSplitFlags).define(flags) },
 }
 
 // kpackSplitFlags are the flags of offload kpack split.
@@ -164,28 +139,29 @@ type kpackSplitFlags struct {
 	tree bool
 }
 
-func (f *kpackSplitFlags) define(flags *flagSet) {
+// define defines the flags and returns what runs the verb.
+func (f *kpackSplitFlags) define(flags *flagSet) runner {
 	o := &f.opt
-	flags.input(&o.Input, "the library or program, a `file`")
+	flags.inputFlag(&o.Input, "the library or program, a `file`")
 	flags.StringVar(&o.Output, "output", "", "the library without device code, a `file`")
-	flags.StringVar(&o.Dir, "kpack-dir", "", "the `directory` for archives")
-	flags.completeDirectories("kpack-dir")
+	flags.directory(&o.Dir, "kpack-dir", "", "the `directory` for archives")
 	flags.StringVar(&o.Group, "group", "", "the prefix of the `name` of archives, which are NAME_TARGET.kpack")
 	flags.StringVar(&o.Name, "kernel-name", "", "the `name` of the library in archives (default: the file name of --output)")
-	flags.choice("scheme", "`how` code is stored, zstd or none (default zstd)", []string{"zstd", "none"}, func(s string) {
-		o.Uncompressed = s == "none"
-	})
+	schemeFlag(flags, &o.Uncompressed)
 	levelFlag(flags, &o.Level)
-	flags.repeated("archs", "`A,...`: write archives for these targets only, and drop other code", func(s string) (err error) {
-		o.Archs, err = addTargets(o.Archs, s)
-		return err
-	})
+	flags.targets(&o.Archs, "archs", "`A,...`: write archives for these targets only, and drop other code")
 	flags.StringVar(&o.SearchPath, "search-path", "", "the `path` of archives relative to the library, with @GFXARCH@ for the target (default: made from --output and --kpack-dir)")
 	flags.BoolVar(&o.Append, "append", false, "add the code to existing archives of the group")
 	flags.BoolVar(&o.Complete, "complete", false, "also put code for a processor into the archives of its variants if a source has no code for them; older HIP runtimes require it")
 	flags.BoolVar(&o.Verify, "verify", false, "check the structure of the output")
 	flags.BoolVar(&f.tree, "tree", false, "split the libraries in directory IN into a new directory OUT, instead of --input and --output; --kpack-dir is relative to OUT, .kpack by default")
 	flags.BoolVar(&f.json, "json", false, "print a JSON object with the outputs; sizes in bytes")
+	return f.run
+}
+
+// schemeFlag defines --scheme.
+func schemeFlag(flags *flagSet, uncompressed *bool) {
+	flags.choice("scheme", "`how` code is stored, zstd or none (default zstd)", []string{"zstd", "none"}, func(s string) { *uncompressed = s == "none" })
 }
 
 func (f *kpackSplitFlags) run(ctx context.Context, call *command.Call, operands []string) error {
@@ -208,9 +184,9 @@ func (f *kpackSplitFlags) run(ctx context.Context, call *command.Call, operands 
 	for _, w := range report.Warnings {
 		fmt.Fprintf(call.Stderr, "offload kpack split: warning: %s: %s\n", printable.Name(report.Input), printable.Text(w))
 	}
-	fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes", report.Output, report.SizeBefore, report.SizeAfter)))
+	printLine(call, "%s: %d -> %d bytes", report.Output, report.SizeBefore, report.SizeAfter)
 	for _, a := range report.Archives {
-		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d %s, %d bytes", a.File, a.Entries, printable.Noun(a.Entries, "code object"), a.Size)))
+		printLine(call, "%s: %d %s, %d bytes", a.File, a.Entries, printable.Noun(a.Entries, "code object"), a.Size)
 	}
 	return nil
 }
@@ -228,9 +204,8 @@ func (f *kpackSplitFlags) runTree(ctx context.Context, call *command.Call, opera
 		return usageError("--search-path is for one library, so it cannot be combined with --tree")
 	case opt.Append:
 		return usageError("--append is for one library, so it cannot be combined with --tree")
-	case opt.Dir == "":
-		opt.Dir = ".kpack"
 	}
+	opt.Dir = cmp.Or(opt.Dir, ".kpack")
 	if err := required("group", opt.Group); err != nil {
 		return err
 	}
@@ -245,12 +220,12 @@ func (f *kpackSplitFlags) runTree(ctx context.Context, call *command.Call, opera
 		fmt.Fprintf(call.Stderr, "offload kpack split: warning: %s\n", printable.Text(w))
 	}
 	for _, file := range report.Files {
-		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes", file.Output, file.SizeBefore, file.SizeAfter)))
+		printLine(call, "%s: %d -> %d bytes", file.Output, file.SizeBefore, file.SizeAfter)
 	}
 	for _, a := range report.Archives {
-		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d %s, %d bytes", a.File, a.Entries, printable.Noun(a.Entries, "code object"), a.Size)))
+		printLine(call, "%s: %d %s, %d bytes", a.File, a.Entries, printable.Noun(a.Entries, "code object"), a.Size)
 	}
-	fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes in %d %s, %d of them split", report.Output, report.SizeBefore, report.SizeAfter, report.Count, printable.Noun(report.Count, "file"), len(report.Files))))
+	printLine(call, "%s: %d -> %d bytes in %d %s, %d of them split", report.Output, report.SizeBefore, report.SizeAfter, report.Count, printable.Noun(report.Count, "file"), len(report.Files))
 	return nil
 }
 
@@ -261,27 +236,16 @@ var kpackMergeVerb = verb{
 	examples: []example{
 		{"Merge a split library", "offload kpack merge --input lib/libm.so --output fat/libm.so .kpack/math_gfx90a.kpack .kpack/math_gfx1100.kpack"},
 	},
-	flags: func() action { return new(kpackMergeFlags) },
-}
-
-// kpackMergeFlags are the flags of offload kpack merge.
-type kpackMergeFlags struct{ opt engine.KpackMergeOptions }
-
-func (f *kpackMergeFlags) define(flags *flagSet) {
-	flags.StringVar(&f.opt.Input, "input", "", "the split library, a `file`")
-	flags.StringVar(&f.opt.Output, "output", "", "the library with its code, a `file`")
-	flags.BoolVar(&f.opt.Compress, "compress", false, "compress the bundles")
-	levelFlag(flags, &f.opt.Level)
-	flags.BoolVar(&f.opt.Verify, "verify", false, "check the structure of the output")
-}
-
-func (f *kpackMergeFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if err := required("input", f.opt.Input, "output", f.opt.Output); err != nil {
-		return err
-	}
-	if len(operands) == 0 {
-		return usageError("the archives are missing: expected at least one ARCHIVE")
-	}
-	f.opt.Archives = operands
-	return call.Session.KpackMerge(ctx, f.opt)
+	flags: func(flags *flagSet) runner {
+		var opt engine.KpackMergeOptions
+		flags.required(&opt.Input, "input", "the split library, a `file`")
+		flags.required(&opt.Output, "output", "the library with its code, a `file`")
+		flags.operands(&opt.Archives, "the archives are missing: expected at least one ARCHIVE")
+		flags.BoolVar(&opt.Compress, "compress", false, "compress the bundles")
+		levelFlag(flags, &opt.Level)
+		flags.BoolVar(&opt.Verify, "verify", false, "check the structure of the output")
+		return func(ctx context.Context, call *command.Call, _ []string) error {
+			return call.Session.KpackMerge(ctx, opt)
+		}
+	},
 }

@@ -24,7 +24,7 @@ var linkVerb = verb{
 		{"Link the device code of two objects", "offload link --triple x86_64-unknown-linux-gnu --output registration.o main.o kernels.o"},
 		{"Print the device links without running them", "offload link --plan main.o kernels.o"},
 	},
-	flags: func() action { return new(linkFlags) },
+	flags: func(flags *flagSet) runner { return new(linkFlags).define(flags) },
 }
 
 // linkFlags are the flags of offload link.
@@ -34,7 +34,9 @@ type linkFlags struct {
 	plan, json bool
 }
 
-func (f *linkFlags) define(flags *flagSet) {
+// define defines the flags and returns what runs the verb.
+func (f *linkFlags) define(flags *flagSet) runner {
+	flags.operands(&f.opt.Inputs, "the inputs are missing: expected the inputs of the host link")
 	flags.StringVar(&f.opt.Triple, "triple", "", "the host's target `triple`, such as x86_64-unknown-linux-gnu")
 	flags.StringVar(&f.opt.Clang, "clang", "clang", "the compiler `program` that links for all devices; it finds lld in its own directory")
 	flags.repeated("device-arg", "`[TRIPLE=]ARG`: an argument for the device links of one triple or of all, such as -lomp. May be repeated.", func(s string) error {
@@ -49,20 +51,16 @@ func (f *linkFlags) define(flags *flagSet) {
 	flags.StringVar(&f.opt.Output, "output", "", "the registration object, a `file`")
 	flags.BoolVar(&f.opt.Relocatable, "relocatable", false, "link the inputs into one object, the output, which needs no later device link")
 	flags.StringVar(&f.opt.Advice, "advice", "link the object or archive that defines it, too", "`text` about what to do, in the message about undefined symbols")
-	flags.StringVar(&f.scratch, "scratch", "", "keep the linked images in this `directory`")
-	flags.completeDirectories("scratch")
+	flags.directory(&f.scratch, "scratch", "", "keep the linked images in this `directory`")
 	flags.BoolVar(&f.plan, "plan", false, "print the commands instead of running them")
 	flags.BoolVar(&f.json, "json", false, "print the plan as JSON, with the images of each link")
+	return f.run
 }
 
-func (f *linkFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if len(operands) == 0 {
-		return usageError("the inputs are missing: expected the inputs of the host link")
-	}
+func (f *linkFlags) run(ctx context.Context, call *command.Call, _ []string) error {
 	if call.Worker {
 		return errors.New("link: cannot run as a worker request: found a persistent worker, expected a process with its own directory and PATH, to run the compiler in; remove supports-workers from the action")
 	}
-	f.opt.Inputs = operands
 	if f.plan || f.json {
 		planned, err := link.PlanEveryTarget(ctx, call.Session, f.opt)
 		if err != nil {

@@ -5,33 +5,35 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 )
 
-var manVerb = verb{
-	name:     "man",
-	operand:  " DIRECTORY",
-	summary:  "Writes the man pages of offload and its verbs to an existing directory.",
-	examples: []example{{"Install the man pages", "offload man /usr/local/share/man/man1"}},
-	flags:    func() action { return new(manFlags) },
+// manVerb returns the verb man. It is not a variable, because it refers to all verbs.
+func manVerb() *verb {
+	return &verb{
+		name:     "man",
+		operand:  " DIRECTORY",
+		summary:  "Writes the man pages of offload and its verbs to an existing directory.",
+		examples: []example{{"Install the man pages", "offload man /usr/local/share/man/man1"}},
+		flags:    func(*flagSet) runner { return writeManPages },
+	}
 }
 
-// manFlags are the flags of offload man: none.
-type manFlags struct{}
-
-func (*manFlags) define(*flagSet) {}
-
-func (*manFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+// writeManPages runs offload man.
+func writeManPages(ctx context.Context, call *command.Call, operands []string) error {
 	if len(operands) != 1 {
 		return usageError(fmt.Sprintf("expected one directory, found %d", len(operands)))
 	}
 	var outputs []engine.Output
-	for name, page := range manPages() {
+	pages := manPages()
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
 		outputs = append(outputs, engine.Output{Name: strings.TrimSuffix(operands[0], "/") + "/" + name, Write: func(w io.Writer) error {
-			_, err := io.WriteString(w, page)
+			_, err := io.WriteString(w, pages[name])
 			return err
 		}})
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/target"
@@ -66,6 +67,15 @@ func foundFormat(format string) string {
 		return ": found " + format + "; decompress it first"
 	}
 	return ": found " + format
+}
+
+// foundCode is found with advice for files of some formats, which another verb reads.
+func foundCode(call *command.Call, name, advice string, formats ...string) string {
+	format := formatOf(call, name)
+	if slices.Contains(formats, format) {
+		return foundFormat(format) + "; " + advice
+	}
+	return foundFormat(format)
 }
 
 // warnOfCode warns if a flag TARGET=FILE names a code object for another processor.

@@ -21,19 +21,20 @@ var packVerb = verb{
 	examples: []example{
 		{"Pack a device object", "offload pack --output device.pack --image file=dev.o,triple=amdgcn-amd-amdhsa,arch=gfx942,kind=openmp"},
 	},
-	flags: func() action { return new(packFlags) },
+	flags: func(flags *flagSet) runner { return new(packFlags).define(flags) },
 }
 
 // packFlags are the flags of offload pack.
 type packFlags struct {
 	opt      engine.PackOptions
 	compress bool
-	format   string
+	zlib     bool
 	level    int
 	flags    *flagSet
 }
 
-func (f *packFlags) define(flags *flagSet) {
+// define defines the flags and returns what runs the verb.
+func (f *packFlags) define(flags *flagSet) runner {
 	imagesFlag(flags, &f.opt.Images, packedKinds, "`file=FILE,triple=TRIPLE,kind=KIND,KEY=VALUE...`: an image and its properties. KIND is openmp, cuda, hip, sycl or none; clang also writes arch. May be repeated.")
 	flags.StringVar(&f.opt.Output, "output", "", "the offload binary, a `file`; - is standard output")
 	f.opt.Version = 1
@@ -41,9 +42,10 @@ func (f *packFlags) define(flags *flagSet) {
 		f.opt.Version = int(s[0] - '0')
 	})
 	flags.BoolVar(&f.compress, "compress", false, "compress the container; requires --format-version 3")
-	flags.choice("compression-format", "`format` of compression, zstd or zlib (default zstd)", []string{"zstd", "zlib"}, func(s string) { f.format = s })
+	flags.choice("compression-format", "`format` of compression, zstd or zlib (default zstd)", []string{"zstd", "zlib"}, func(s string) { f.zlib = s == "zlib" })
 	levelFlag(flags, &f.level)
 	f.flags = flags
+	return f.run
 }
 
 func (f *packFlags) run(ctx context.Context, call *command.Call, operands []string) error {
@@ -91,7 +93,7 @@ func (f *packFlags) compression() error {
 	if f.opt.Version != 3 {
 		return usageError("--compress requires --format-version 3")
 	}
-	c := &offloadbinary.Compression{Zlib: f.format == "zlib", Level: f.level}
+	c := &offloadbinary.Compression{Zlib: f.zlib, Level: f.level}
 	_, chosen := f.flags.given["level"]
 	switch {
 	case c.Zlib && !chosen:

@@ -26,29 +26,23 @@ var pruneVerb = verb{
 		{"Prune an installation", "offload prune --keep gfx90a --ignore-missing --tree /opt/rocm rocm-gfx90a"},
 		{"Compress what a build left uncompressed", "offload prune --input librccl.so.1 --output small/librccl.so.1 --compress"},
 	},
-	flags: func() action { return new(pruneFlags) },
+	flags: func(flags *flagSet) runner { return new(pruneFlags).define(flags) },
 }
 
 // pruneFlags are the flags of offload prune.
 type pruneFlags struct {
-	flags *flagSet
-	opt   engine.PruneOptions
-	json  bool
-	tree  bool
+	opt  engine.PruneOptions
+	json bool
+	tree bool
 }
 
-func (f *pruneFlags) define(flags *flagSet) {
+// define defines the flags and returns what runs the verb.
+func (f *pruneFlags) define(flags *flagSet) runner {
 	opt := &f.opt
-	flags.input(&opt.Input, "the `file` to read")
+	flags.inputFlag(&opt.Input, "the `file` to read")
 	flags.StringVar(&opt.Output, "output", "", "the `file` to write, which must not be the input")
-	flags.repeated("keep", "`A,...`: keep the device code of these targets only. A target is a processor, which includes its variants (gfx90a), a target ID (gfx90a:xnack+) or a whole entry ID. In CUDA fatbinaries, sm_90 is machine code and compute_90 is PTX.", func(s string) (err error) {
-		opt.Keep, err = addTargets(opt.Keep, s)
-		return err
-	})
-	flags.repeated("drop", "`A,...`: remove the device code of these targets", func(s string) (err error) {
-		opt.Drop, err = addTargets(opt.Drop, s)
-		return err
-	})
+	flags.targets(&opt.Keep, "keep", "`A,...`: keep the device code of these targets only. A target is a processor, which includes its variants (gfx90a), a target ID (gfx90a:xnack+) or a whole entry ID. In CUDA fatbinaries, sm_90 is machine code and compute_90 is PTX.")
+	flags.targets(&opt.Drop, "drop", "`A,...`: remove the device code of these targets")
 	flags.repeated("replace", "`A=FILE`: replace the contents of every entry of this target by FILE. May be repeated.", func(s string) error {
 		name, file, ok := strings.Cut(s, "=")
 		if !ok || name == "" || file == "" {
@@ -63,12 +57,12 @@ func (f *pruneFlags) define(flags *flagSet) {
 	flags.BoolVar(&opt.Compress, "compress", false, "compress bundles that are not compressed")
 	flags.BoolVar(&opt.Decompress, "decompress", false, "decompress compressed bundles")
 	levelFlag(flags, &opt.Level)
-	f.flags = flags
 	flags.BoolVar(&opt.IgnoreMissing, "ignore-missing", false, "warn about missing targets of --keep instead of failing, and copy files without device code")
 	flags.BoolVar(&opt.DryRun, "dry-run", false, "write nothing, and report sizes; those of compressed code are upper bounds")
 	flags.BoolVar(&opt.Verify, "verify", false, "check the structure of the output")
 	flags.BoolVar(&f.tree, "tree", false, "prune the files in directory IN into a new directory OUT, instead of --input and --output; files without device code are copied, links are kept")
 	flags.BoolVar(&f.json, "json", false, "print a JSON object with the changes to each bundle; sizes in bytes")
+	return f.run
 }
 
 func (f *pruneFlags) run(ctx context.Context, call *command.Call, operands []string) error {

@@ -21,54 +21,39 @@ var registerVerb = verb{
 	examples: []example{
 		{"Make the registration object of a HIP program", "offload register --kind hip --triple x86_64-unknown-linux-gnu --output kernels.o kernels.hipfb"},
 	},
-	flags: func() action { return new(registerFlags) },
-}
-
-// registerFlags are the flags of offload register.
-type registerFlags struct {
-	opt engine.RegisterOptions
-}
-
-func (f *registerFlags) define(flags *flagSet) {
-	flags.choice("kind", "the `runtime`: openmp, hip, cuda or sycl", []string{"openmp", "hip", "cuda", "sycl"}, func(s string) {
-		f.opt.Kind, _ = register.ParseKind(s)
-	})
-	flags.StringVar(&f.opt.Triple, "triple", "", "the host's target `triple`, such as x86_64-unknown-linux-gnu or x86_64-pc-windows-msvc")
-	f.opt.Release = release.Default
-	flags.number((*int)(&f.opt.Release), "llvm-version", "the LLVM `release` of the SYCL runtime: up to 22, it registers single images, from 23, offload binaries (default 22)", 15, 99)
-	flags.StringVar(&f.opt.Output, "output", "", "the object, a `file`; - is standard output")
-	flags.StringVar(&f.opt.Entries, "entries", embedding.EntriesSection, "the `section` of the offload entries that belong to the images")
-	flags.repeated("keep-entries", "a host object `file` whose offload entries lld must keep with --gc-sections. May be repeated.", func(s string) error {
-		f.opt.KeepEntries = append(f.opt.KeepEntries, s)
-		return nil
-	})
-	flags.repeated("define", "a `symbol` that the object defines, for objects of offload require. May be repeated.", func(s string) error {
-		f.opt.Define = append(f.opt.Define, s)
-		return nil
-	})
-	flags.StringVar(&f.opt.Symbol, "symbol", "", "define this `symbol` as HIP's fat binary, without registration: host code compiled without -fgpu-rdc registers it")
-	flags.StringVar(&f.opt.ReferencedBy, "referenced-by", "", "the host object, a `file`, that may refer to the --symbol: if it does not, the output is an object without content")
-	flags.BoolVar(&f.opt.Check, "check", false, "reject a fat binary of HIP or CUDA that has no device code")
-	flags.BoolVar(&f.opt.Relocatable, "relocatable", false, "hide OpenMP images from later device links")
-}
-
-func (f *registerFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	f.opt.Images = operands
-	switch {
-	case f.opt.Kind == 0:
-		return usageError("--kind is missing: add --kind openmp, hip, cuda or sycl")
-	case len(operands) == 0:
-		return usageError("the images are missing: expected at least one IMAGE")
-	case f.opt.Kind != offloadbinary.OpenMP && len(operands) > 1:
-		return usageError(f.opt.Kind.String() + " registers one fat binary or offload binary: first combine the images")
-	}
-	if err := required("triple", f.opt.Triple, "output", f.opt.Output); err != nil {
-		return err
-	}
-	if f.opt.Kind == offloadbinary.HIP && !f.opt.Check { // --check makes it an error
-		if format := formatOf(call, operands[0]); format == check.Text || format == check.ELF {
-			fmt.Fprintf(call.Stderr, "offload register: warning: %s%s, expected a bundle\n", printable.Name(operands[0]), foundFormat(format))
+	flags: func(flags *flagSet) runner {
+		opt := engine.RegisterOptions{Release: release.Default}
+		flags.choice("kind", "the `runtime`: openmp, hip, cuda or sycl", []string{"openmp", "hip", "cuda", "sycl"}, func(s string) {
+			opt.Kind, _ = register.ParseKind(s)
+		})
+		flags.check(func(operands []string) error {
+			switch opt.Images = operands; {
+			case opt.Kind == 0:
+				return usageError("--kind is missing: add --kind openmp, hip, cuda or sycl")
+			case len(operands) == 0:
+				return usageError("the images are missing: expected at least one IMAGE")
+			case opt.Kind != offloadbinary.OpenMP && len(operands) > 1:
+				return usageError(opt.Kind.String() + " registers one fat binary or offload binary: first combine the images")
+			}
+			return nil
+		})
+		flags.required(&opt.Triple, "triple", "the host's target `triple`, such as x86_64-unknown-linux-gnu or x86_64-pc-windows-msvc")
+		flags.number((*int)(&opt.Release), "llvm-version", "the LLVM `release` of the SYCL runtime: up to 22, it registers single images, from 23, offload binaries (default 22)", 15, 99)
+		flags.required(&opt.Output, "output", "the object, a `file`; - is standard output")
+		flags.StringVar(&opt.Entries, "entries", embedding.EntriesSection, "the `section` of the offload entries that belong to the images")
+		flags.list(&opt.KeepEntries, "keep-entries", "a host object `file` whose offload entries lld must keep with --gc-sections. May be repeated.")
+		flags.list(&opt.Define, "define", "a `symbol` that the object defines, for objects of offload require. May be repeated.")
+		flags.StringVar(&opt.Symbol, "symbol", "", "define this `symbol` as HIP's fat binary, without registration: host code compiled without -fgpu-rdc registers it")
+		flags.StringVar(&opt.ReferencedBy, "referenced-by", "", "the host object, a `file`, that may refer to the --symbol: if it does not, the output is an object without content")
+		flags.BoolVar(&opt.Check, "check", false, "reject a fat binary of HIP or CUDA that has no device code")
+		flags.BoolVar(&opt.Relocatable, "relocatable", false, "hide OpenMP images from later device links")
+		return func(ctx context.Context, call *command.Call, _ []string) error {
+			if opt.Kind == offloadbinary.HIP && !opt.Check { // --check makes it an error
+				if format := formatOf(call, opt.Images[0]); format == check.Text || format == check.ELF {
+					fmt.Fprintf(call.Stderr, "offload register: warning: %s%s, expected a bundle\n", printable.Name(opt.Images[0]), foundFormat(format))
+				}
+			}
+			return call.Session.Register(ctx, opt)
 		}
-	}
-	return call.Session.Register(ctx, f.opt)
+	},
 }

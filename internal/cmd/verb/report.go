@@ -26,7 +26,7 @@ var reportVerb = verb{
 		{"Show what a change did to it", "offload report --html report.html --base old/librccl.so new/librccl.so"},
 		{"Summarize the outputs of a build, for a comment on a change", "offload report --markdown comment.md --json report.json kernels.hipfb program"},
 	},
-	flags: func() action { return new(reportFlags) },
+	flags: func(flags *flagSet) runner { return new(reportFlags).define(flags) },
 }
 
 // reportFlags are the flags of offload report.
@@ -37,24 +37,19 @@ type reportFlags struct {
 	limits               limits
 }
 
-func (f *reportFlags) define(flags *flagSet) {
-	flags.inputs(&f.inputs)
+// define defines the flags and returns what runs the verb.
+func (f *reportFlags) define(flags *flagSet) runner {
+	flags.inputs(&f.inputs, "at least one FILE")
 	flags.StringVar(&f.html, "html", "", "write a page to a `file`; - is standard output")
 	flags.StringVar(&f.markdown, "markdown", "", "write a Markdown summary of less than 65,536 characters to a `file`")
 	flags.StringVar(&f.json, "json", "", "write all values as JSON to a `file`")
-	flags.repeated("base", "compare with an older `file`, and report what changed. May be repeated.", func(s string) error {
-		f.base = append(f.base, s)
-		return nil
-	})
+	flags.list(&f.base, "base", "compare with an older `file`, and report what changed. May be repeated.")
 	flags.StringVar(&f.disassembler, "disassembler", "", "find architectures with equal instructions, which a generic target can replace, by a `program`: an llvm-objdump that knows the processors")
 	f.limits.define(flags)
+	return f.run
 }
 
-func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	operands, err := someInputs(f.inputs, operands, "at least one FILE")
-	if err != nil {
-		return err
-	}
+func (f *reportFlags) run(ctx context.Context, call *command.Call, _ []string) (err error) {
 	if f.html == "" && f.markdown == "" && f.json == "" {
 		return usageError("the output is missing: expected --html, --markdown or --json")
 	}
@@ -65,7 +60,7 @@ func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []st
 	if err := f.limits.read(call); err != nil {
 		return err
 	}
-	if r.Files, err = call.Session.KernelsIn(ctx, operands, engine.InspectOptions{Sources: true}); err != nil {
+	if r.Files, err = call.Session.KernelsIn(ctx, f.inputs, engine.InspectOptions{Sources: true}); err != nil {
 		return err
 	}
 	if err := withCode(ctx, call, r.Files); err != nil {
@@ -87,7 +82,7 @@ func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []st
 	if err := writeGiven(ctx, call, engine.Output{Name: f.html, Write: r.WriteHTML}, engine.Output{Name: f.markdown, Write: r.WriteMarkdown}, engine.Output{Name: f.json, Write: r.WriteJSON}); err != nil {
 		return err
 	}
-	return f.limits.verdict(r.Diff, strings.Join(operands, ", "))
+	return f.limits.verdict(r.Diff, strings.Join(f.inputs, ", "))
 }
 
 // writeGiven writes the outputs whose names are given, all of them or none.

@@ -14,30 +14,14 @@ var requireVerb = verb{
 	examples: []example{
 		{"Require a device link in programs that link the object", "offload require --triple x86_64-unknown-linux-gnu --output needs.o 'device link of //math'"},
 	},
-	flags: func() action { return new(requireFlags) },
-}
-
-// requireFlags are the flags of offload require.
-type requireFlags struct {
-	opt engine.RequireOptions
-}
-
-func (f *requireFlags) define(flags *flagSet) {
-	flags.StringVar(&f.opt.Triple, "triple", "", "the host's target `triple`, such as x86_64-unknown-linux-gnu")
-	flags.repeated("define", "a `symbol` that the object defines, for objects of the same archive that refer to it. May be repeated.", func(s string) error {
-		f.opt.Define = append(f.opt.Define, s)
-		return nil
-	})
-	flags.StringVar(&f.opt.Output, "output", "", "the object, a `file`; - is standard output")
-}
-
-func (f *requireFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	f.opt.Symbols = operands
-	if len(operands) == 0 {
-		return usageError("the symbols are missing: expected at least one SYMBOL")
-	}
-	if err := required("triple", f.opt.Triple, "output", f.opt.Output); err != nil {
-		return err
-	}
-	return call.Session.Require(ctx, f.opt)
+	flags: func(flags *flagSet) runner {
+		var opt engine.RequireOptions
+		flags.operands(&opt.Symbols, "the symbols are missing: expected at least one SYMBOL")
+		flags.required(&opt.Triple, "triple", "the host's target `triple`, such as x86_64-unknown-linux-gnu")
+		flags.list(&opt.Define, "define", "a `symbol` that the object defines, for objects of the same archive that refer to it. May be repeated.")
+		flags.required(&opt.Output, "output", "the object, a `file`; - is standard output")
+		return func(ctx context.Context, call *command.Call, _ []string) error {
+			return call.Session.Require(ctx, opt)
+		}
+	},
 }

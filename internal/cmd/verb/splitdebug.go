@@ -15,26 +15,13 @@ var splitDebugVerb = verb{
 	examples: []example{
 		{"Split the debug information off, for llvm-symbolizer and debuggers", "offload split-debug --input whole.co --output kernels.co --debug-info kernels.debug"},
 	},
-	flags: func() action { return new(splitDebugFlags) },
-}
-
-// splitDebugFlags are the flags of offload split-debug.
-type splitDebugFlags struct {
-	opt engine.SplitDebugOptions
-}
-
-func (f *splitDebugFlags) define(flags *flagSet) {
-	flags.input(&f.opt.Input, "the code object, a `file`")
-	flags.StringVar(&f.opt.Output, "output", "", "the code object without debug information, a `file`")
-	flags.StringVar(&f.opt.DebugInfo, "debug-info", "", "the `file` to write with the debug information")
-}
-
-func (f *splitDebugFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if err := oneInput(&f.opt.Input, operands); err != nil {
-		return err
-	}
-	if err := required("output", f.opt.Output, "debug-info", f.opt.DebugInfo); err != nil {
-		return err
-	}
-	return call.Session.SplitDebug(ctx, f.opt)
+	flags: func(flags *flagSet) runner {
+		var opt engine.SplitDebugOptions
+		flags.input(&opt.Input, "the code object, a `file`")
+		flags.required(&opt.Output, "output", "the code object without debug information, a `file`")
+		flags.required(&opt.DebugInfo, "debug-info", "the `file` to write with the debug information")
+		return func(ctx context.Context, call *command.Call, _ []string) error {
+			return call.Session.SplitDebug(ctx, opt)
+		}
+	},
 }

@@ -32,8 +32,9 @@ type verb struct {
 	examples []example
 	// onlyOutputs is set if the verb starts no processes, and writes no files but outputs of its Session.
 	onlyOutputs bool
-	// flags returns the flags of one call, at their defaults.
-	flags func() action
+	// flags defines the flags of one call, at their defaults, and returns what runs it. The name
+	// of a flag's value is between backquotes in its usage.
+	flags func(*flagSet) runner
 }
 
 // An example is a command line with its purpose.
@@ -42,14 +43,8 @@ type example struct {
 	command string // begins with "offload "
 }
 
-// An action is a verb with the flags of one call.
-type action interface {
-	// define defines the flags. The name of a flag's value is between backquotes in
-	// its usage.
-	define(flags *flagSet)
-	// run runs the verb with its flags and the operands.
-	run(ctx context.Context, call *command.Call, operands []string) error
-}
+// A runner runs a verb with the values of its flags, and the operands.
+type runner func(ctx context.Context, call *command.Call, operands []string) error
 
 // A section is a group of verbs in help.
 type section struct {
@@ -65,7 +60,7 @@ func sections() []section {
 		{"Installed libraries", []*verb{&pruneVerb, &kpackListVerb, &kpackExtractVerb, &kpackVerifyVerb, &kpackSplitVerb, &kpackMergeVerb, &wheelSplitVerb, &wheelMergeVerb, &wheelPruneVerb}},
 		{"Objects and links", []*verb{&packVerb, &embedVerb, &ccDataVerb, &registerVerb, &linkVerb, &isolateVerb, &requireVerb, &splitDebugVerb}},
 		{"Steps of Bazel rules", []*verb{&compressPartVerb, &compressPlanVerb, &assembleVerb, &compileVerb, &linkDeviceVerb, &deviceDepsVerb}},
-		{"Installation", []*verb{&completionVerb, &manVerb}},
+		{"Installation", []*verb{&completionVerb, manVerb()}},
 	}
 }
 
@@ -262,7 +257,7 @@ func (v *verb) run(ctx context.Context, call *command.Call) error {
 	if !v.onlyOutputs && call.Protect != nil {
 		call.Protect()
 	}
-	action, flags := v.prepare()
+	run, flags := v.prepare()
 	operands, err := parse(flags, call.Args[1:])
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -279,20 +274,24 @@ func (v *verb) run(ctx context.Context, call *command.Call) error {
 		}
 		call = &limited
 	}
+	for _, check := range flags.checks {
+		if err := check(operands); err != nil {
+			return err
+		}
+	}
+	flags.stderr = call.Stderr
 	session.Files(call.Session).RejectPointers = true
-	return action.run(call.Session.Context(ctx), call, operands)
+	return run(call.Session.Context(ctx), call, operands)
 }
 
-// prepare returns the flags of a call, defined and at their defaults.
-func (v *verb) prepare() (action, *flagSet) {
+// prepare returns what runs a call, and its flags, defined and at their defaults.
+func (v *verb) prepare() (runner, *flagSet) {
 	flags := &flagSet{}
 	flags.Init(v.name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // messages are printed once, by exit
 	flags.Usage = func() {}
-	action := v.flags()
-	action.define(flags)
 	memoryFlag(flags)
-	return action, flags
+	return v.flags(flags), flags
 }
 
 // exit reports the error of a verb and returns the exit code.

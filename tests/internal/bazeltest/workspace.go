@@ -33,6 +33,7 @@ type Workspace struct {
 	Dir string
 
 	t       testing.TB
+	module  string   // MODULE.bazel without the text of Module
 	outputs string   // Bazel's directory, outside the workspace, so that //... does not include it
 	command []string // the command that runs Bazel
 	env     []string
@@ -44,8 +45,8 @@ type Workspace struct {
 func New(t testing.TB, dir string, contents map[string]string) *Workspace {
 	t.Helper()
 	project, program := locate(t)
-	w := &Workspace{Dir: dir, t: t}
-	w.Write("MODULE.bazel", moduleFile(project))
+	w := &Workspace{Dir: dir, t: t, module: moduleFile(project)}
+	w.Module("")
 	w.Write("tools/BUILD.bazel", ToolchainFile)
 	w.copyFile(program, "tools/offload", 0o755)
 	for name, content := range contents {
@@ -88,6 +89,27 @@ use_repo(offload, "offload_system_clang")
 
 register_toolchains("//tools:all", "@offload_system_clang//:all")
 `, project)
+}
+
+// Module appends a text to MODULE.bazel, instead of that of an earlier call.
+func (w *Workspace) Module(text string) { w.Write("MODULE.bazel", w.module+text) }
+
+// AddModule makes a directory of the workspace a module that the workspace depends on. It appends text to MODULE.bazel, as
+// Module does.
+func (w *Workspace) AddModule(name, text string) {
+	w.Write(name+"/MODULE.bazel", fmt.Sprintf(`module(name = %q)
+
+bazel_dep(name = "platforms", version = "0.0.10")
+bazel_dep(name = "rules_cc", version = "0.0.17")
+`, name))
+	w.Write(".bazelignore", name+"\n")
+	w.Module(fmt.Sprintf(`
+bazel_dep(name = %q)
+local_path_override(
+    module_name = %[1]q,
+    path = %[1]q,
+)
+`, name) + text)
 }
 
 // ToolchainFile is a BUILD file with toolchains for the program offload in its package.

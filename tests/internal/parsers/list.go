@@ -145,7 +145,8 @@ func readBundle(data []byte) error {
 	if err != nil || !slices.EqualFunc(again.Entries, b.Entries, func(x, y bundle.Entry) bool { return x.ID == y.ID && x.Size == y.Size }) {
 		return fmt.Errorf("alone: %+v, %v", again, err)
 	}
-	prefix, err := bundle.ParsePrefix(data[:min(int64(len(data)), 200)], int64(len(data)))
+	const smaller = 20 // the first prefix has 4096 bytes
+	prefix, err := bundle.ReadHeader(int64(len(data)), func(n int64) ([]byte, error) { return data[:min(int64(len(data)), n/smaller)], nil })
 	if start == 0 && err == nil && len(prefix.Entries) != len(b.Entries) {
 		return fmt.Errorf("%d entries of a prefix, %d", len(prefix.Entries), len(b.Entries))
 	}

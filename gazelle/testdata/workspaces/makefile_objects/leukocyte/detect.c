@@ -1,0 +1,3 @@
+#include "track.h"
+
+int main() { return track(1); }

@@ -1,0 +1,1 @@
+int track(int n);

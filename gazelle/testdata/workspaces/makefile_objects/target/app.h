@@ -1,0 +1,4 @@
+void fast();
+void exact();
+void also_fast();
+void host();

@@ -1,0 +1,3 @@
+#include "app.h"
+
+int main() { fast(); exact(); also_fast(); host(); }
