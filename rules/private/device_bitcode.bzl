@@ -53,7 +53,7 @@ def _merge(ctx, compiler, files, target):
 
 def _device_bitcode_library_impl(ctx):
     where = place(ctx, "device_bitcode_library")
-    by_arch = arch_sources_of(ctx, where, [_BITCODE])
+    by_arch = arch_sources_of(ctx, where, ["." + _BITCODE])
     made = [file for file in sources_for(sources_of(ctx), by_arch, None) if file.extension == _BITCODE]
     sources = [file for file in sources_of(ctx) if file.extension != _BITCODE]
     if not sources_of(ctx):
