@@ -34,14 +34,17 @@ def _repository_define(ctx):
 
 def _collected(ctx, context, local_defines = [], exported = None):
     """Returns headers in the form that compilations take."""
+    headers = context.headers
+    system = context.system_includes
+    external = context.external_includes
     return struct(
         context = exported or context,
         defines = depset(local_defines + [_repository_define(ctx)], transitive = [context.defines]),
-        files = depset(ctx.files.additional_compiler_inputs, transitive = [context.headers]) if ctx.files.additional_compiler_inputs else context.headers,
-        headers = context.headers,
+        files = depset(ctx.files.additional_compiler_inputs, transitive = [headers]) if ctx.files.additional_compiler_inputs else headers,
+        headers = headers,
         includes = context.includes,
         quote_includes = context.quote_includes,
-        system_includes = depset(transitive = [context.system_includes, context.external_includes]) if context.external_includes else context.system_includes,
+        system_includes = depset(transitive = [system, external]) if external else system,
     )
 
 def headers_of(ctx):
