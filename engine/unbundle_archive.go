@@ -125,6 +125,7 @@ func (p *picker) visit(ctx context.Context, v *images.Visit) error {
 			member.picks = append(member.picks, pick{requests: requests})
 		}
 	}
+	v.Failed = func(err error) { member.fault = err }
 	contents, err := v.Load(ctx, list...)
 	if err != nil {
 		member.fault = err

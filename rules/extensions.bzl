@@ -343,7 +343,7 @@ def _default_programs(from_source):
             built_program(name = name, go = from_source[0].go if from_source else None, platform = platform)
 
 def _offload_impl(module_ctx):
-    names = {name: True for name in [_BAZEL, _NATIVE, _PROGRAMS]}
+    names = {name: "the extension and a tag" for name in [_BAZEL, _NATIVE, _PROGRAMS]}
     from_source = []
     for module in module_ctx.modules:
         if not module.is_root:
@@ -352,11 +352,11 @@ def _offload_impl(module_ctx):
         from_source.extend(tags.from_source)
         for tag in tags.system_clang + tags.archive_clang + tags.archive_rocm + tags.prebuilt:
             if tag.name in names:
-                fail("offload: two tags have the name {}: give each tag a different name".format(repr(tag.name)))
-            names[tag.name] = True
+                fail("offload: {} have the name {}: give each tag a different name".format(names[tag.name], repr(tag.name)))
+            names[tag.name] = "two tags"
         for overlay in tags.overlay:
             if overlay.name not in [tag.name for tag in tags.archive_rocm]:
-                fail("offload.overlay: {} is not the name of a tag archive_rocm".format(repr(overlay.name)))
+                fail("offload.overlay: {} is not the name of a tag archive_rocm: expected {}".format(repr(overlay.name), " or ".join([repr(tag.name) for tag in tags.archive_rocm]) or "such a tag in the same MODULE.bazel"))
         for tag in tags.system_clang:
             system_clang(
                 name = tag.name,

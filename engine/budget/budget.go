@@ -185,7 +185,7 @@ func Ordered[T any](ctx context.Context, b *Budget, n, ahead int,
 	p := &pipeline[T]{budget: b, n: n, limit: n, ahead: max(ahead, 1), produce: produce, ready: make(map[int]result[T])}
 	p.cond.L = &p.mu
 	ctx, cancel := context.WithCancel(ctx)
-	defer context.AfterFunc(ctx, p.wake)() // unguarded: it wakes goroutines
+	stop := context.AfterFunc(ctx, p.wake) // unguarded: it wakes goroutines
 
 	// If this goroutine holds a core, it also produces pieces, since there may be
 	// no other core. Each helper requires a core.
@@ -202,7 +202,11 @@ func Ordered[T any](ctx context.Context, b *Budget, n, ahead int,
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer cancel()
+	defer func() {
+		stop() // or else cancel starts a goroutine for wake
+		cancel()
+		p.wake()
+	}()
 	for range helpers {
 		wg.Go(func() { p.help(helping) }) // unguarded: take contains what it produces
 	}

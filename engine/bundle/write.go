@@ -96,20 +96,16 @@ func find(stored []Placed, c content.Content) (Placed, bool) {
 // Write writes the bundle to sink from start to end. A caller that can write at
 // offsets may write Header and Contents in parallel instead.
 func (l *Layout) Write(sink content.Sink) error {
-	if _, err := sink.Write(l.Header); err != nil {
-		return err
-	}
-	pos := int64(len(l.Header))
+	return content.WriteParts(sink, l.Parts(), l.Size)
+}
+
+// Parts returns the header and the contents, in order.
+func (l *Layout) Parts() []content.Part {
+	parts := []content.Part{{Content: content.Memory(l.Header)}}
 	for _, p := range l.Contents {
-		if err := sink.Zeros(p.Offset - pos); err != nil {
-			return err
-		}
-		if err := sink.Append(p.Content); err != nil {
-			return err
-		}
-		pos = p.Offset + p.Content.Len()
+		parts = append(parts, content.Part{Offset: p.Offset, Content: p.Content})
 	}
-	return nil
+	return parts
 }
 
 // distinct reports an error if two items have the same ID.

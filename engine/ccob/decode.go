@@ -550,13 +550,35 @@ func (r *Reader) Extract(ctx context.Context, ranges []Range) error {
 	return r.extract(ctx, proof, ranges)
 }
 
+// ExtractUnchecked is Extract, except that it may leave the comparison of the hash to Options.Batch, which
+// must not be nil: failed is then called with the error, before Batch.Close returns.
+func (r *Reader) ExtractUnchecked(ctx context.Context, ranges []Range, failed func(error)) error {
+	proof, err := r.proofFor(true)
+	if err != nil {
+		return err
+	}
+	if proof != atOnce {
+		return r.extract(ctx, proof, ranges)
+	}
+	if err := r.checkRanges(ranges); err != nil {
+		return err
+	}
+	return r.extractWhole(ctx, inOrder(ranges), failed)
+}
+
+// inOrder returns the ranges that have bytes, sorted by their offsets.
+func inOrder(ranges []Range) []Range {
+	ranges = slices.DeleteFunc(slices.Clone(ranges), func(g Range) bool { return g.Size == 0 })
+	slices.SortStableFunc(ranges, func(a, b Range) int { return cmp.Compare(a.Offset, b.Offset) })
+	return ranges
+}
+
 // extract is Extract with a given proof.
 func (r *Reader) extract(ctx context.Context, proof proof, ranges []Range) error {
 	if err := r.checkRanges(ranges); err != nil {
 		return err
 	}
-	ranges = slices.DeleteFunc(slices.Clone(ranges), func(g Range) bool { return g.Size == 0 })
-	slices.SortStableFunc(ranges, func(a, b Range) int { return cmp.Compare(a.Offset, b.Offset) })
+	ranges = inOrder(ranges)
 	switch proof {
 	case byFrames:
 		// The header with the offsets of the ranges may not have been checked, see
@@ -567,7 +589,7 @@ func (r *Reader) extract(ctx context.Context, proof proof, ranges []Range) error
 	case byHash:
 		return r.extractHashed(ctx, ranges)
 	case atOnce:
-		return r.extractWhole(ctx, ranges)
+		return r.extractWhole(ctx, ranges, nil)
 	}
 	need := int64(0)
 	for _, g := range ranges {

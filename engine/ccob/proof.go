@@ -3,7 +3,6 @@ package ccob
 import (
 	"context"
 	"io"
-	"slices"
 	"sync"
 	"weak"
 
@@ -148,21 +147,26 @@ func (r *Reader) form() (form, error) {
 }
 
 // extractWhole is Extract of a small bundle. It decodes and checks everything, unless gradual
-// allows less, and keeps the result for the next call until the memory is required.
-func (r *Reader) extractWhole(ctx context.Context, ranges []Range) error {
-	var raw []byte
-	var err error
+// allows less, and keeps the result for the next call until the memory is required. If failed is not
+// nil, the batch compares the hash later.
+func (r *Reader) extractWhole(ctx context.Context, ranges []Range, failed func(error)) error {
+	need := r.h.RawSize
 	if r.gradual {
-		need := int64(0)
+		need = 0
 		for _, g := range ranges {
 			need = max(need, g.end())
 		}
-		raw, err = r.decodeUpTo(ctx, need)
-	} else {
-		raw, err = r.decodeWhole(ctx, r.o.Hash == HashAuto)
+	}
+	whole, unchecked, err := r.decodeUpTo(ctx, need, r.o.Hash == HashAuto)
+	if err == nil && unchecked && failed == nil {
+		err = r.checkSmall(ctx, whole)
 	}
 	if err != nil {
 		return err
+	}
+	raw := whole.bytes()
+	if unchecked && failed != nil {
+		r.o.Batch.later(waiting{r, raw, failed})
 	}
 	for _, g := range ranges {
 		if g.W == nil {
@@ -183,64 +187,64 @@ type small struct {
 	rest   *unpacker // decodes the bytes after raw; nil without such bytes
 }
 
-// smallBuffers is a pool of memory for data that readers keep until Forget.
-var smallBuffers = sync.Pool{New: func() any { return new(small) }}
-
-// decodeWhole returns the raw bytes of a small bundle, checked. If the checksums of the frames,
-// which the decoder compares, prove them, it compares the hash, which takes longer, only if hash is
-// set.
+// decodeWhole returns the raw bytes of a small bundle, checked, see decodeUpTo.
 func (r *Reader) decodeWhole(ctx context.Context, hash bool) ([]byte, error) {
-	whole, err := r.decodeSmall(ctx)
+	whole, unchecked, err := r.decodeUpTo(ctx, r.h.RawSize, hash)
+	if err == nil && unchecked {
+		err = r.checkSmall(ctx, whole)
+	}
 	if err != nil {
 		return nil, err
 	}
+	return whole.bytes(), nil
+}
+
+// checkSmall compares the hash of a small bundle, all of which is decoded.
+func (r *Reader) checkSmall(ctx context.Context, whole *small) error {
 	whole.mu.Lock()
 	defer whole.mu.Unlock()
-	if err := whole.upTo(r.h.RawSize); err != nil {
-		return nil, err
+	if whole.hashed {
+		return nil
 	}
-	if !hash && !whole.hashed {
-		form, err := r.form()
-		if err != nil {
-			return nil, err
-		}
-		hash = form != checksums
-	}
-	if hash && !whole.hashed {
-		if err := r.checkRaw(ctx, whole.raw); err != nil {
-			return nil, err
-		}
-		whole.hashed = true
-	}
-	return whole.raw, nil
+	err := r.checkRaw(ctx, whole.raw)
+	whole.hashed = err == nil
+	return err
 }
 
 // decodesGradually reports whether the blocks of a small bundle are decoded as far as is required,
 // and its hash is compared if that includes the last block: for one of many in the form that LLVM
 // writes, because the hash takes longer than decoding.
 func (r *Reader) decodesGradually() bool {
-	if r.o.Hash != HashProof || !r.o.Keep || r.h.RawSize <= maxBlock || r.h.RawSize > wholeMost || r.index != nil || !r.likeLLVM() {
+	if r.o.Hash != HashProof || r.o.Batch == nil || r.h.RawSize <= maxBlock || r.h.RawSize > wholeMost || r.index != nil || !r.likeLLVM() {
 		return false
 	}
 	f, err := frameAt(r.data, r.h.DataOffset)
 	return err == nil && f.walk(r.data) == nil && f.end == int64(len(r.data))
 }
 
-// decodeUpTo returns the first n raw bytes of a bundle that is decoded gradually. It compares the
-// hash if this decodes the last block.
-func (r *Reader) decodeUpTo(ctx context.Context, n int64) ([]byte, error) {
-	whole, err := r.decodeSmall(ctx)
-	if err != nil {
-		return nil, err
+// decodeUpTo decodes the first n raw bytes of a small bundle. If this decodes the last block, it reports
+// whether the hash must be compared: if hash is set, and for frames without checksums, which the
+// decoder compares in less time.
+func (r *Reader) decodeUpTo(ctx context.Context, n int64, hash bool) (whole *small, unchecked bool, err error) {
+	if whole, err = r.decodeSmall(ctx); err != nil {
+		return nil, false, err
 	}
 	whole.mu.Lock()
-	err = whole.upTo(n)
-	raw, last := whole.raw, whole.rest.last()
-	whole.mu.Unlock()
-	if err == nil && last {
-		raw, err = r.decodeWhole(ctx, true)
+	defer whole.mu.Unlock()
+	if err := whole.upTo(n); err != nil {
+		return nil, false, err
 	}
-	return raw, err
+	if !whole.rest.last() {
+		return whole, false, nil
+	}
+	if err := whole.upTo(r.h.RawSize); err != nil {
+		return nil, false, err
+	}
+	if whole.hashed || hash || r.gradual {
+		return whole, !whole.hashed, nil
+	}
+	form, err := r.form()
+	return whole, form != checksums, err
 }
 
 // decodeHead returns the first n raw bytes of a small bundle, unchecked.
@@ -289,6 +293,13 @@ func (u *unpacker) close() {
 		decoders.Put(u.d)
 		u.d = nil
 	}
+}
+
+// bytes returns the bytes decoded so far.
+func (s *small) bytes() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.raw
 }
 
 // upTo decodes the first n raw bytes, if they are not decoded yet. It requires mu.
@@ -342,12 +353,12 @@ func (r *Reader) decodeSmall(ctx context.Context) (*small, error) {
 		return nil, err
 	}
 	whole := new(small)
-	if r.o.Keep {
-		whole = smallBuffers.Get().(*small)
+	if n := int(r.h.RawSize) + decoderRoom; r.o.Batch != nil {
+		whole.raw = r.o.Batch.take(r, n)
+	} else {
+		whole.raw = make([]byte, 0, n)
 	}
-	whole.raw = slices.Grow(whole.raw[:0], int(r.h.RawSize)+decoderRoom)
 	if r.gradual {
-		whole.raw = whole.raw[:0]
 		if whole.rest, err = r.unpack(&spans[0].frame); err != nil {
 			return nil, err
 		}
@@ -369,21 +380,18 @@ func (r *Reader) decodeSmall(ctx context.Context) (*small, error) {
 		}
 	}
 	r.whole = weak.Make(whole)
-	if r.o.Keep {
+	if r.o.Batch != nil {
 		r.kept = whole
 	}
 	return whole, nil
 }
 
-// Forget releases the data kept with Options.Keep. Call it only if no other call of r is
-// running and no result of Prefix is in use.
-func (r *Reader) Forget() {
-	r.o.Keep = false
+// forget ends the use of memory of the batch.
+func (r *Reader) forget() {
+	r.o.Batch = nil
 	if whole := r.kept; whole != nil {
 		r.kept, r.whole = nil, weak.Pointer[small]{}
-		whole.hashed = false
 		whole.rest.close()
 		whole.rest = nil
-		smallBuffers.Put(whole)
 	}
 }

@@ -24,7 +24,7 @@ const (
 	HashAuto HashCheck = iota
 	// HashProof is HashAuto for many bundles, such as the members of an archive.
 	// For small bundles whose frames all have checksums, it does not also compare
-	// the hash, which would take longer than decoding. With Options.Keep, Extract
+	// the hash, which would take longer than decoding. With Options.Batch, Extract
 	// decodes small bundles in the form that LLVM writes only up to the block with
 	// the end of the last range, and compares the hash if that is the last block.
 	HashProof
@@ -45,9 +45,9 @@ type Options struct {
 	Lenient bool
 	// Hash selects how the raw bytes are checked. Lenient implies HashNone.
 	Hash HashCheck
-	// Keep makes the Reader keep the decoded bytes of a small bundle until Forget,
+	// Batch, if not nil, keeps the decoded bytes of a small bundle until Batch.Next,
 	// for callers that read the header and then contents.
-	Keep bool
+	Batch *Batch
 	// MaxSize is the largest raw size to decode; 0 means any size that is possible
 	// for the compressed data.
 	MaxSize int64
@@ -79,7 +79,7 @@ type Reader struct {
 
 	wholeMu sync.Mutex
 	whole   weak.Pointer[small]
-	kept    *small // the target of whole, with Options.Keep
+	kept    *small // the target of whole, with Options.Batch
 }
 
 // Open parses the compressed bundle that data begins with and prepares to decode
@@ -145,7 +145,7 @@ const maxHead = 16 << 20
 // Prefix returns the first n raw bytes, or fewer if the bundle has fewer. For a bundle
 // with an index, it returns at most the first piece, the header of the plain bundle. It
 // decodes only the data that these bytes and their check require. The result must not
-// be modified and, with Options.Keep, not used after Forget.
+// be modified and, with Options.Batch, not used after Batch.Next.
 func (r *Reader) Prefix(ctx context.Context, n int64) ([]byte, error) {
 	n = min(max(n, 0), r.h.RawSize)
 	proof, err := r.proofFor(false)
@@ -205,7 +205,7 @@ func (r *Reader) readPrefix(ctx context.Context, proof proof, n, head int64) (ou
 			err = r.index.pieces[0].check(xxhash.Sum64(out[:head]))
 		}
 	case unproved:
-		if r.o.Keep && r.o.Hash.auto() && r.h.RawSize <= wholeMost {
+		if r.o.Batch != nil && r.o.Hash.auto() && r.h.RawSize <= wholeMost {
 			// Reading contents decodes everything. A fault may be in data that is never
 			// read.
 			if raw, err := r.decodeHead(ctx, n); err == nil {
@@ -216,7 +216,7 @@ func (r *Reader) readPrefix(ctx context.Context, proof proof, n, head int64) (ou
 	case atOnce:
 		var raw []byte
 		if raw, err = r.decodeWhole(ctx, false); err == nil {
-			if r.o.Keep {
+			if r.o.Batch != nil {
 				return raw[:n:n], nil
 			}
 			out = slices.Clone(raw[:n])

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"strings"
@@ -397,7 +398,8 @@ func TestGradual(t *testing.T) {
 	if len(raw) < (blocks-1)*maxBlock || len(raw) > wholeMost {
 		t.Fatalf("a sample of %d bytes", len(raw))
 	}
-	many := Options{Hash: HashProof, Keep: true}
+	var batch Batch
+	many := Options{Hash: HashProof, Batch: &batch}
 	extract := func(r *Reader, off, n int) ([]byte, error) {
 		var out bytes.Buffer
 		err := r.Extract(t.Context(), []Range{{Offset: int64(off), Size: int64(n), W: &out}})
@@ -423,7 +425,7 @@ func TestGradual(t *testing.T) {
 					t.Fatalf("%d bytes from %d on: %d bytes, error %v", n, off, len(b), err)
 				}
 			}
-			r.Forget()
+			batch.Next()
 		})
 	})
 
@@ -464,11 +466,77 @@ func TestGradual(t *testing.T) {
 				if _, err = r.Prefix(t.Context(), 1000); err == nil {
 					_, err = extract(r, test.end-100, 100)
 				}
-				r.Forget()
+				batch.Next()
 			}
 			if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
 				t.Errorf("error %v, want %q", err, test.err)
 			}
+		})
+	}
+}
+
+// A batch compares the hashes of more bundles than its memory holds, and of several in one file.
+func TestBatch(t *testing.T) {
+	_, raw := sample(4096, 60<<10, processors...)
+	if len(raw) < 2*maxBlock || len(raw) > wholeMost {
+		t.Fatalf("got a sample of %d bytes, want several blocks", len(raw))
+	}
+	good := container(2, Zstd, zst(t, raw, zstd.WithSingleSegment(true)), raw)
+	damaged := bytes.Clone(good)
+	damaged[16]++ // the hash
+	files, each := 5*batchMost/(2*len(raw)), 2
+	if batchMemory/len(raw) < 2*each {
+		t.Fatalf("got a sample of %d bytes, want memory for several files", len(raw))
+	}
+	for _, test := range []struct {
+		name  string
+		end   int // of the bytes to extract
+		fails bool
+	}{
+		{"first block", 1000, false},
+		{"last block", len(raw), true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var batch Batch
+			var failed []string
+			for i := range files {
+				for k := range each {
+					data := good
+					if i%3 == 0 && k == 1 {
+						data = damaged
+					}
+					r, err := Open(data, Options{Hash: HashProof, Batch: &batch})
+					if err != nil {
+						t.Fatal(err)
+					}
+					var out bytes.Buffer
+					ranges := []Range{{Offset: 100, Size: int64(test.end - 100), W: &out}}
+					if err := r.ExtractUnchecked(t.Context(), ranges, func(err error) { failed = append(failed, fmt.Sprintf("%d.%d %v", i, k, err)) }); err != nil {
+						t.Fatal(err)
+					}
+					if !bytes.Equal(out.Bytes(), raw[100:test.end]) {
+						t.Fatalf("bundle %d of file %d: got other bytes", k, i)
+					}
+				}
+				batch.Next()
+			}
+			if (len(failed) > 0) != test.fails {
+				t.Errorf("got %d errors before the end, want some: %t", len(failed), test.fails)
+			}
+			batch.Close()
+			var want []string
+			for i := 0; test.fails && i < files; i += 3 {
+				want = append(want, fmt.Sprintf("%d.1 ", i))
+			}
+			if len(failed) != len(want) {
+				t.Fatalf("got %d errors, want %d", len(failed), len(want))
+			}
+			for i, got := range failed {
+				if !strings.HasPrefix(got, want[i]) || !strings.Contains(got, "the hash of the uncompressed bundle is") {
+					t.Errorf("got %q, want the error of the hash of bundle %s", got, want[i])
+				}
+			}
+			batch.Close() // again
 		})
 	}
 }

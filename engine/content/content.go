@@ -84,3 +84,27 @@ type Sink interface {
 	// Zeros writes n zero bytes.
 	Zeros(n int64) error
 }
+
+// WriteParts writes parts, which must be in order and not overlap, with zeros between them and up
+// to size. Empty parts can have any offset.
+func WriteParts(sink Sink, parts []Part, size int64) error {
+	at := int64(0)
+	for _, p := range parts {
+		if p.Content.Len() == 0 {
+			continue
+		}
+		if p.Offset > at {
+			if err := sink.Zeros(p.Offset - at); err != nil {
+				return err
+			}
+		}
+		if err := sink.Append(p.Content); err != nil {
+			return err
+		}
+		at = p.Offset + p.Content.Len()
+	}
+	if size > at {
+		return sink.Zeros(size - at)
+	}
+	return nil
+}

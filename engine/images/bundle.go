@@ -310,7 +310,7 @@ func (s *search) setSelf(c origin, at place) {
 // open prepares to decode a compressed bundle. Its contents are checked when they
 // are used, see ccob.HashAuto.
 func (s *search) open(ctx context.Context, data []byte) (*ccob.Reader, error) {
-	opt := ccob.Options{Lenient: s.opt.Lenient, Hash: s.hash, Keep: s.opt.Visit != nil, MaxSize: s.opt.MaxSize, Budget: s.opt.Budget}
+	opt := ccob.Options{Lenient: s.opt.Lenient, Hash: s.hash, Batch: s.batch, MaxSize: s.opt.MaxSize, Budget: s.opt.Budget}
 	reader, err := ccob.Open(data, opt)
 	if err != nil {
 		return nil, err
@@ -328,9 +328,6 @@ func (s *search) open(ctx context.Context, data []byte) (*ccob.Reader, error) {
 		if reader, err = ccob.Open(data, opt); err != nil {
 			return nil, err
 		}
-	}
-	if opt.Keep {
-		s.readers = append(s.readers, reader)
 	}
 	return reader, nil
 }

@@ -180,9 +180,10 @@ type File struct {
 	sources []*Source
 	fault   error // the fault that ended the search
 
-	mu     sync.Mutex
-	opened []Input               // members of thin archives
-	memory []*budget.Reservation // for the images and bundles found
+	mu      sync.Mutex
+	opened  []Input               // members of thin archives
+	batches []*ccob.Batch         // not in use
+	memory  []*budget.Reservation // for the images and bundles found
 }
 
 // Open opens a file of the operating system and finds the device images in it. It returns an error if
@@ -217,10 +218,14 @@ func Read(ctx context.Context, input Input, opt Options) (*File, error) {
 func (f *File) search(ctx context.Context, opt Options) error {
 	for reserved := int64(0); ; {
 		memory := &inflation{left: reserved}
-		s := &search{in: f, opt: opt, memory: memory, left: maxFound}
+		s := &search{in: f, opt: opt, memory: memory, left: maxFound, batch: f.takeBatch(&opt)}
 		f.fault = guard.Contain(func() error {
 			return s.file(ctx, f.input.All(), place{Place: Place{File: f.name}, path: f.name})
 		})
+		f.putBatch(s.batch)
+		for _, b := range f.batches {
+			b.Close()
+		}
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}

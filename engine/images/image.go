@@ -233,12 +233,12 @@ func (d *descriptions) describe(id string) *description {
 	return fresh
 }
 
-// wrap adds the place of an image to an error, unless it already names a file.
-func (e *DeviceImage) wrap(err error) error {
+// wrap adds the file or member of a place to an error, unless it already names a file.
+func (p *Place) wrap(err error) error {
 	if err == nil || namesFile(err) {
 		return err
 	}
-	return &PlaceError{Place: (&Place{File: e.File, Members: e.Members}).String(), Err: err}
+	return &PlaceError{Place: (&Place{File: p.File, Members: p.Members}).String(), Err: err}
 }
 
 // String describes the image for messages: hip amdgcn-amd-amdhsa gfx942 of a.o.

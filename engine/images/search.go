@@ -41,7 +41,7 @@ type search struct {
 
 	sources []*Source
 	source  *Source          // the last source, which is being searched
-	readers []*ccob.Reader   // of the source
+	batch   *ccob.Batch      // of bundles, for visits
 	decoded []*decoded       // of the source, for its visit
 	lists   []*[]DeviceImage // of the source, from usedImages
 	tight   bool             // whether the budget is too small to keep decoded bundles
@@ -220,7 +220,8 @@ func (s *search) archive(ctx context.Context, c content.Content, at place) error
 	batches := batchesOf(members)
 	ahead, left := 4*s.opt.Budget.Cores(), s.left
 	err = budget.Ordered(ctx, s.opt.Budget, len(batches), ahead, func(ctx context.Context, i int) (*looked, error) {
-		inner := &search{in: s.in, opt: s.opt, memory: s.memory, left: left, hash: s.hash}
+		inner := &search{in: s.in, opt: s.opt, memory: s.memory, left: left, hash: s.hash, batch: s.in.takeBatch(&s.opt)}
+		defer s.in.putBatch(inner.batch)
 		fault := guard.Contain(func() error {
 			for k := range batches[i] {
 				if err := inner.member(ctx, c, at, &batches[i][k]); err != nil {

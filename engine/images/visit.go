@@ -15,6 +15,11 @@ import (
 // memory.
 type Visit struct {
 	Source *Source
+	// Failed, if not nil, lets Load leave comparisons of hashes to the end of the search, to compute
+	// several at once. It receives the error of such a comparison, the same that Load returns
+	// otherwise. It is called before Open returns, possibly by another goroutine, after the visit.
+	Failed func(error)
+
 	search *search
 }
 
@@ -80,7 +85,7 @@ func (v *Visit) Load(ctx context.Context, list ...*DeviceImage) ([]content.Conte
 		memory = memory[n:]
 		copies = append(copies, Copy{Image: image, To: &buffers[i]})
 	}
-	if err := f.copySource(ctx, copies); err != nil {
+	if err := v.copySource(ctx, copies); err != nil {
 		return nil, err
 	}
 	for i, image := range list {
@@ -93,18 +98,21 @@ func (v *Visit) Load(ctx context.Context, list ...*DeviceImage) ([]content.Conte
 
 // copySource is Copy for images of one source, most of which have one compressed
 // bundle.
-func (f *File) copySource(ctx context.Context, copies []Copy) error {
+func (v *Visit) copySource(ctx context.Context, copies []Copy) error {
 	first := copies[0].Image
 	reader := first.content.reader
 	ranges := make([]ccob.Range, len(copies))
 	for i, c := range copies {
 		at := &c.Image.content
 		if at.reader != reader || at.host || reader == nil || at.search != nil {
-			return f.Copy(ctx, copies)
+			return v.search.in.Copy(ctx, copies)
 		}
 		ranges[i] = ccob.Range{Offset: at.offset, Size: at.size, W: c.To}
 	}
-	return first.wrap(reader.Extract(ctx, ranges))
+	if v.Failed == nil {
+		return first.wrap(reader.Extract(ctx, ranges))
+	}
+	return first.wrap(reader.ExtractUnchecked(ctx, ranges, func(err error) { v.Failed(v.Source.wrap(err)) }))
 }
 
 // visit calls Options.Visit with a source.
@@ -115,13 +123,38 @@ func (s *search) visit(ctx context.Context) error {
 	return s.opt.Visit(ctx, &Visit{Source: s.source, search: s})
 }
 
-// forget releases what was decoded for the visit of a source.
+// forget releases what was decoded for the visit of a source, except bytes whose hash must still be
+// compared.
 func (s *search) forget() {
-	for _, reader := range s.readers {
-		reader.Forget()
+	if s.batch != nil {
+		s.batch.Next()
 	}
-	s.readers, s.lists = s.readers[:0], nil
+	s.lists = nil
 	s.forgetDecoded()
+}
+
+// takeBatch returns a batch for a search that visits sources, or nil. putBatch takes it back.
+func (f *File) takeBatch(opt *Options) *ccob.Batch {
+	if opt.Visit == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := len(f.batches)
+	if n == 0 {
+		return new(ccob.Batch)
+	}
+	b := f.batches[n-1]
+	f.batches = f.batches[:n-1]
+	return b
+}
+
+func (f *File) putBatch(b *ccob.Batch) {
+	if b != nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.batches = append(f.batches, b)
+	}
 }
 
 // store is the memory for contents that visits load.

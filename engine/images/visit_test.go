@@ -138,37 +138,73 @@ func TestHeadReader(t *testing.T) {
 	}
 }
 
-// A member whose content is damaged fails where it is loaded and nowhere else.
+// A member whose content is damaged fails where it is loaded and nowhere else. If the visit permits it,
+// hashes are compared later, with the same error.
 func TestVisitDamage(t *testing.T) {
 	good := fixture.CompressedByLLVM(t, fixture.Bundle(t, "gfx1"))
 	damaged := []byte(string(good))
 	const hash = 16 // in the header of version 2
 	damaged[hash]++
-	for _, load := range []bool{false, true} {
-		var mu sync.Mutex
-		faults := map[string]string{}
-		f := open(t, fixture.Archive(t, "a.o", string(good), "b.o", string(damaged), "c.o", string(good)), Options{
-			Scope: Bundles, Type: bundle.ArchiveType,
-			Visit: func(ctx context.Context, v *Visit) error {
-				list := v.Source.Images
-				if !load {
-					list = nil
-				}
-				_, err := v.Load(ctx, list...)
-				mu.Lock()
-				defer mu.Unlock()
+	var members []string
+	for i := range 100 {
+		data := good
+		if i%40 == 7 {
+			data = damaged
+		}
+		members = append(members, fmt.Sprintf("%d.o", i), string(data))
+	}
+	for _, test := range []struct {
+		name        string
+		load, later bool
+		want        []string
+	}{
+		{"not loaded", false, false, nil},
+		{"loaded", true, false, []string{"7.o", "47.o", "87.o"}},
+		{"compared later", true, true, []string{"7.o", "47.o", "87.o"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var mu sync.Mutex
+			got := map[string]string{}
+			f := open(t, fixture.Archive(t, members...), Options{
+				Scope: Bundles, Type: bundle.ArchiveType,
+				Visit: func(ctx context.Context, v *Visit) error {
+					name := v.Source.Holder()
+					failed := func(err error) {
+						mu.Lock()
+						defer mu.Unlock()
+						got[name] = err.Error()
+					}
+					if test.later {
+						v.Failed = failed
+					}
+					list := v.Source.Images
+					if !test.load {
+						list = nil
+					}
+					if _, err := v.Load(ctx, list...); err != nil {
+						failed(err)
+						if test.later {
+							t.Errorf("%s: got %v, want this error later", name, err)
+						}
+					}
+					v.Forget()
+					return nil
+				},
+			})
+			for source, err := range f.Sources() {
 				if err != nil {
-					faults[v.Source.Holder()] = err.Error()
+					t.Errorf("got %v for %v, want no fault", err, source)
 				}
-				return nil
-			},
+			}
+			if len(got) != len(test.want) {
+				t.Errorf("got %d errors, want %d", len(got), len(test.want))
+			}
+			for _, name := range test.want {
+				if want := "in(" + name + "): byte 0x10: the hash of the uncompressed bundle is "; !strings.HasPrefix(got[name], want) {
+					t.Errorf("got %q, want an error that begins with %q", got[name], want)
+				}
+			}
 		})
-		if _, err := f.All(); err != nil {
-			t.Fatal(err)
-		}
-		if !load && len(faults) > 0 || load && (len(faults) != 1 || !strings.HasPrefix(faults["b.o"], "in(b.o): byte 0x10: the hash of the uncompressed bundle is ")) {
-			t.Errorf("loaded: %t, faults: %q", load, faults)
-		}
 	}
 }
 

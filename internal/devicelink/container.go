@@ -40,19 +40,19 @@ func writeIntelELF(out content.Sink, spirv content.Content) error {
 	names := "\x00.note.inteloneompoffload\x00__openmp_offload_spirv_0\x00.shstrtab\x00"
 	at := func(name string) uint32 { return uint32(bytes.Index([]byte(names), []byte("\x00"+name+"\x00")) + 1) }
 
-	type section struct {
-		name, typ           uint32
-		offset, size, align uint64
-	}
 	notesAt := uint64(elf.HeaderSize)
 	imageAt := align(notesAt+uint64(len(notes)), 8)
 	namesAt := imageAt + uint64(spirv.Len())
 	tableAt := align(namesAt+uint64(len(names)), 8)
-	sections := []section{
+	sections := []elf.SectionHeader{
 		{},
-		{at(".note.inteloneompoffload"), elf.ShtNote, notesAt, uint64(len(notes)), 4},
-		{at("__openmp_offload_spirv_0"), elf.ShtProgbits, imageAt, uint64(spirv.Len()), 1},
-		{at(".shstrtab"), elf.ShtStrtab, namesAt, uint64(len(names)), 1},
+		{Name: at(".note.inteloneompoffload"), Type: elf.ShtNote, Offset: notesAt, Size: uint64(len(notes)), Align: 4},
+		{Name: at("__openmp_offload_spirv_0"), Type: elf.ShtProgbits, Offset: imageAt, Size: uint64(spirv.Len()), Align: 1},
+		{Name: at(".shstrtab"), Type: elf.ShtStrtab, Offset: namesAt, Size: uint64(len(names)), Align: 1},
+	}
+	table, err := binary.Append(nil, le, sections)
+	if err != nil {
+		return err
 	}
 	head := []byte(elf.Magic + "\x02\x01\x01")
 	head = append(head, make([]byte, 16-len(head))...)
@@ -66,31 +66,12 @@ func writeIntelELF(out content.Sink, spirv content.Content) error {
 	for _, v := range []uint16{elf.HeaderSize, 0, 0, elf.SectionSize, uint16(len(sections)), uint16(len(sections) - 1)} {
 		head = le.AppendUint16(head, v)
 	}
-	var table []byte
-	for _, s := range sections {
-		table = le.AppendUint32(table, s.name)
-		table = le.AppendUint32(table, s.typ)
-		for _, v := range []uint64{0, 0, s.offset, s.size, 0, s.align, 0} {
-			table = le.AppendUint64(table, v)
-		}
-	}
-	if _, err := out.Write(append(head, notes...)); err != nil {
-		return err
-	}
-	if err := out.Zeros(int64(imageAt - notesAt - uint64(len(notes)))); err != nil {
-		return err
-	}
-	if err := out.Append(spirv); err != nil {
-		return err
-	}
-	if _, err := out.Write([]byte(names)); err != nil {
-		return err
-	}
-	if err := out.Zeros(int64(tableAt - namesAt - uint64(len(names)))); err != nil {
-		return err
-	}
-	_, err := out.Write(table)
-	return err
+	return content.WriteParts(out, []content.Part{
+		{Content: content.Memory(append(head, notes...))},
+		{Offset: int64(imageAt), Content: spirv},
+		{Offset: int64(namesAt), Content: content.Memory([]byte(names))},
+		{Offset: int64(tableAt), Content: content.Memory(table)},
+	}, 0)
 }
 
 // intelNote returns a note of Intel's offloading.

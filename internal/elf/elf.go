@@ -24,6 +24,14 @@ type Segment struct {
 	Offset, Addr, PAddr, FileSize, MemSize, Align uint64
 }
 
+// SectionHeader is a section header, with the layout of Elf64_Shdr. Sizes are in bytes.
+type SectionHeader struct {
+	Name, Type                uint32 // Name is an offset in the section names
+	Flags, Addr, Offset, Size uint64
+	Link, Info                uint32
+	Align, EntSize            uint64
+}
+
 // OSABIHSA is the ABI of AMD code objects, in byte 7 of the header.
 const OSABIHSA = 64
 

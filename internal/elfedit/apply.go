@@ -196,7 +196,7 @@ func (p *planner) changedSections() error {
 		switch {
 		case c.Reference != "":
 			ref := *s
-			ref.Name, ref.NameOffset = c.Reference, uint32(nameAt)
+			ref.Name, ref.SectionHeader.Name = c.Reference, uint32(nameAt)
 			ref.Addr, ref.Offset, ref.Size, ref.Align = c.newAddr, c.newOff, c.Size, 1
 			p.sections = append(p.sections, ref)
 			s = &p.sections[c.Section]
@@ -654,7 +654,7 @@ func (p *planner) fileHeader() []byte {
 
 func (p *planner) sectionTable() (table []byte) {
 	for i := range p.sections {
-		table, _ = binary.Append(table, binary.LittleEndian, &p.sections[i].Header)
+		table, _ = binary.Append(table, binary.LittleEndian, &p.sections[i].SectionHeader)
 	}
 	return table
 }

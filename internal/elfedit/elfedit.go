@@ -36,15 +36,7 @@ const (
 // Section is a section header with its name.
 type Section struct {
 	Name string
-	Header
-}
-
-// Header is a section header in its stored form, an Elf64_Shdr.
-type Header struct {
-	NameOffset, Type          uint32
-	Flags, Addr, Offset, Size uint64
-	Link, Info                uint32
-	Align, EntSize            uint64
+	elf.SectionHeader
 }
 
 // InFile returns the number of bytes that the section has in the file.
@@ -230,7 +222,7 @@ func (f *File) readSections() error {
 	f.shstrndx = int(names)
 	f.Sections = make([]Section, count)
 	for i := range f.Sections {
-		if _, err := binary.Decode(table[i*elf.SectionSize:], binary.LittleEndian, &f.Sections[i].Header); err != nil {
+		if _, err := binary.Decode(table[i*elf.SectionSize:], binary.LittleEndian, &f.Sections[i].SectionHeader); err != nil {
 			return err
 		}
 	}
@@ -241,10 +233,10 @@ func (f *File) readSections() error {
 	}
 	for i := range f.Sections {
 		s := &f.Sections[i]
-		if uint64(s.NameOffset) >= uint64(len(text)) {
-			return fmt.Errorf("section %d: its name at byte 0x%x is outside of the section names", i, s.NameOffset)
+		if uint64(s.SectionHeader.Name) >= uint64(len(text)) {
+			return fmt.Errorf("section %d: its name at byte 0x%x is outside of the section names", i, s.SectionHeader.Name)
 		}
-		s.Name = cString(text[s.NameOffset:])
+		s.Name = cString(text[s.SectionHeader.Name:])
 		if _, ok := f.bytes(s.Offset, s.InFile()); !ok && s.InFile() > 0 {
 			return fmt.Errorf("section %d %.100q: offset 0x%x + size 0x%x passes the end of the file (%d bytes)", i, s.Name, s.Offset, s.Size, len(f.data))
 		}

@@ -65,17 +65,7 @@ type Layout struct {
 
 // Write writes the file.
 func (p *Layout) Write(sink content.Sink) error {
-	at := int64(0)
-	for _, part := range p.Parts {
-		if err := sink.Zeros(part.Offset - at); err != nil {
-			return err
-		}
-		if err := sink.Append(part.Content); err != nil {
-			return err
-		}
-		at = part.Offset + part.Content.Len()
-	}
-	return sink.Zeros(p.Size - at)
+	return content.WriteParts(sink, p.Parts, p.Size)
 }
 
 // change is a Change with its position.

@@ -574,7 +574,9 @@ func (o *Output) withdraw() {
 func (o *Output) drop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.fail(os.ErrClosed)
+	if o.err == nil {
+		o.err = &Error{Name: o.name, Err: os.ErrClosed}
+	}
 	o.inUse.Lock()
 	defer o.inUse.Unlock()
 	o.parked = false

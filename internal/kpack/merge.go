@@ -169,9 +169,5 @@ func bundleParts(ctx context.Context, items []bundle.Item, o *MergeOptions) ([]c
 		_, err := ccob.Encode(ctx, &out, pieces, ccob.EncodeOptions{Level: ccob.LevelOf(o.Level), Budget: o.Budget})
 		return []content.Part{{Content: content.Memory(out.Bytes())}}, out.Len(), err
 	}
-	parts := []content.Part{{Content: content.Memory(layout.Header)}}
-	for _, p := range layout.Contents {
-		parts = append(parts, content.Part{Offset: p.Offset, Content: p.Content})
-	}
-	return parts, layout.Size, nil
+	return layout.Parts(), layout.Size, nil
 }

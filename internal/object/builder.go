@@ -43,10 +43,10 @@ func (s *BuilderSection) size() uint64 {
 }
 
 // pieces returns the content of a section that begins at an offset in the file.
-func (s *BuilderSection) pieces(at uint64, body content.Content) []piece {
-	list := []piece{{at, body}}
+func (s *BuilderSection) pieces(at uint64, body content.Content) []content.Part {
+	list := []content.Part{partAt(at, body)}
 	for _, p := range s.Parts {
-		list = append(list, piece{at + uint64(p.Offset), p.Content})
+		list = append(list, partAt(at+uint64(p.Offset), p.Content))
 	}
 	return list
 }
@@ -146,7 +146,7 @@ func (b *Builder) Write(out content.Sink) error {
 	contents[len(contents)-1] = content.Memory(names.Bytes())
 
 	at := b.h.ehdrSize()
-	var pieces []piece
+	var pieces []content.Part
 	for i := range headers {
 		h := &headers[i]
 		at = alignUp(at, h.Align, 0)
@@ -167,11 +167,11 @@ func (b *Builder) Write(out content.Sink) error {
 	for i := range headers {
 		end.section(&headers[i], names.Offset(titles[i]))
 	}
-	pieces = append(pieces, piece{shoff, content.Memory(end.buf)})
+	pieces = append(pieces, partAt(shoff, content.Memory(end.buf)))
 	head := elfEncoder{h: &b.h}
 	head.header(0, shoff, 0, count, strtab)
-	pieces = append([]piece{{0, content.Memory(head.buf)}}, pieces...)
-	return writePieces(pieces, 0, out)
+	pieces = append([]content.Part{{Content: content.Memory(head.buf)}}, pieces...)
+	return content.WriteParts(out, pieces, 0)
 }
 
 // numberSymbols orders the symbols, with the null symbol and the local ones

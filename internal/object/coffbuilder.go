@@ -62,14 +62,14 @@ func (b *COFFBuilder) Write(out content.Sink) error {
 	head := le.AppendUint16(nil, coffAMD64)
 	head = le.AppendUint16(head, uint16(len(b.sections)))
 	head = append(head, make([]byte, coffHeaderSize-4)...) // the rest follows
-	var pieces []piece
+	var pieces []content.Part
 	at := uint64(coffHeaderSize + coffSectionSize*len(b.sections))
 	place := func(c content.Content) uint32 {
 		if c.Len() == 0 {
 			return 0
 		}
 		start := at
-		pieces = append(pieces, piece{start, c})
+		pieces = append(pieces, partAt(start, c))
 		at += uint64(c.Len())
 		return uint32(start)
 	}
@@ -109,7 +109,7 @@ func (b *COFFBuilder) Write(out content.Sink) error {
 	le.PutUint32(head[12:], uint32(len(symbols)/coffSymbolSize))
 	place(content.Memory(symbols))
 	place(content.Memory(names.Bytes()))
-	return writePieces(append([]piece{{0, content.Memory(head)}}, pieces...), 0, out)
+	return content.WriteParts(out, append([]content.Part{{Content: content.Memory(head)}}, pieces...), 0)
 }
 
 // content returns the content of a section, with the addends of its relocations.

@@ -345,22 +345,22 @@ func (r *coffRewriter) write(out content.Sink) error {
 			return err
 		}
 	}
-	var pieces []piece
+	var pieces []content.Part
 	var filled uint64
 	for i, s := range r.sections {
 		if s.RawSize > 0 {
 			at := uint64(s.RawOffset)
-			pieces = append(pieces, piece{at, s.content})
+			pieces = append(pieces, partAt(at, s.content))
 			if fill := uint64(s.RawSize) - uint64(s.content.Len()); fill > 0 && s.Characteristics&scnCode != 0 {
 				if filled += fill; filled > uint64(len(r.f.data)) {
 					return fmt.Errorf("section %d %q: %d bytes of code without contents in a file of %d bytes",
 						s.number, clip(s.title), fill, len(r.f.data))
 				}
 				// Code is padded with int3, as in LLVM.
-				pieces = append(pieces, piece{at + uint64(s.content.Len()), content.Memory(slices.Repeat([]byte{0xcc}, int(fill)))})
+				pieces = append(pieces, partAt(at+uint64(s.content.Len()), content.Memory(slices.Repeat([]byte{0xcc}, int(fill)))))
 			}
 		}
-		pieces = append(pieces, piece{uint64(s.RelocsAt), content.Memory(relocs[i])})
+		pieces = append(pieces, partAt(uint64(s.RelocsAt), content.Memory(relocs[i])))
 	}
 	symbols, err := r.encodeSymbols()
 	if err != nil {
@@ -371,10 +371,10 @@ func (r *coffRewriter) write(out content.Sink) error {
 	if r.image != nil && len(symbols) == 0 && len(names) <= 4 {
 		names, end, symbolsAt = nil, symbolsAt, 0
 	}
-	pieces = append(pieces, piece{symbolsAt, content.Memory(symbols)}, piece{symbolsAt + uint64(len(symbols)), content.Memory(names)})
+	pieces = append(pieces, partAt(symbolsAt, content.Memory(symbols)), partAt(symbolsAt+uint64(len(symbols)), content.Memory(names)))
 	headers := r.encodeHeaders(uint32(symbolsAt), uint32(uint64(len(symbols))/r.symbolSize()))
-	pieces = append([]piece{{0, content.Memory(headers)}}, pieces...)
-	return writePieces(pieces, alignUp(end, fileAlign, 0), out)
+	pieces = append([]content.Part{{Content: content.Memory(headers)}}, pieces...)
+	return content.WriteParts(out, pieces, int64(alignUp(end, fileAlign, 0)))
 }
 
 // layout assigns offsets after the headers to sections and relocations. It

@@ -52,7 +52,7 @@ func (f *File) writeDebug(in content.Content, out content.Sink) error {
 	h := f.elf
 	headers := elfEncoder{h: h}
 	at := h.ehdrSize() + uint64(len(f.Segments))*h.phdrSize()
-	var pieces []piece
+	var pieces []content.Part
 	headers.nullSection(len(f.Sections), h.shstrndx)
 	for i := 1; i < len(f.Sections); i++ {
 		s := f.Sections[i]
@@ -67,7 +67,7 @@ func (f *File) writeDebug(in content.Content, out content.Sink) error {
 				return fmt.Errorf("section %d %q: alignment %d, expected 65536 at most", i, clip(s.Name), align)
 			}
 			at = (at + align - 1) / align * align
-			pieces = append(pieces, piece{at, in.Slice(int64(s.Offset), int64(s.Size))})
+			pieces = append(pieces, partAt(at, in.Slice(int64(s.Offset), int64(s.Size))))
 		}
 		s.Offset = at
 		if s.Type != elf.ShtNobits {
@@ -76,7 +76,7 @@ func (f *File) writeDebug(in content.Content, out content.Sink) error {
 		headers.section(&s, h.order.Uint32(f.data[h.shoff+uint64(i)*h.shdrSize():]))
 	}
 	at = (at + 7) / 8 * 8
-	pieces = append(pieces, piece{at, content.Memory(headers.buf)})
+	pieces = append(pieces, partAt(at, content.Memory(headers.buf)))
 	first := elfEncoder{h: h}
 	first.header(h.ehdrSize(), at, h.phnum, len(f.Sections), h.shstrndx)
 	for i := range f.Segments {
@@ -84,8 +84,8 @@ func (f *File) writeDebug(in content.Content, out content.Sink) error {
 		s.Offset, s.FileSize = h.ehdrSize(), 0
 		first.segment(&s)
 	}
-	pieces = append([]piece{{0, content.Memory(first.buf)}}, pieces...)
-	return writePieces(pieces, 0, out)
+	pieces = append([]content.Part{{Content: content.Memory(first.buf)}}, pieces...)
+	return content.WriteParts(out, pieces, 0)
 }
 
 // checksum is a sink that also computes the checksum of what it gets.

@@ -735,8 +735,8 @@ func (r *elfRewriter) loose() []*outSection {
 // write writes the output to out.
 func (r *elfRewriter) write(size uint64, out content.Sink) error {
 	pieces := r.segmentPieces()
-	pieces = overlay(pieces, piece{0, content.Memory(r.encodeHeader())})
-	pieces = overlay(pieces, piece{r.phdrs.Offset, content.Memory(r.encodeSegments())})
+	pieces = overlay(pieces, partAt(0, content.Memory(r.encodeHeader())))
+	pieces = overlay(pieces, partAt(r.phdrs.Offset, content.Memory(r.encodeSegments())))
 	for _, s := range r.loose() {
 		if s.Type == elf.ShtNobits {
 			continue
@@ -749,23 +749,23 @@ func (r *elfRewriter) write(size uint64, out content.Sink) error {
 		case roleGroup:
 			s.content = content.Memory(r.encodeGroup(s))
 		}
-		pieces = append(pieces, piece{s.Offset, s.content})
+		pieces = append(pieces, partAt(s.Offset, s.content))
 	}
-	pieces = append(pieces, piece{r.shoff, content.Memory(r.encodeSections())})
-	return writePieces(pieces, size, out)
+	pieces = append(pieces, partAt(r.shoff, content.Memory(r.encodeSections())))
+	return content.WriteParts(out, pieces, int64(size))
 }
 
 // segmentPieces returns the bytes of the segments at their new offsets.
 // Segments that share bytes in the input share them in the output.
-func (r *elfRewriter) segmentPieces() []piece {
+func (r *elfRewriter) segmentPieces() []content.Part {
 	segments := slices.Clone(r.segments)
 	slices.SortStableFunc(segments, func(a, b *outSegment) int { return cmp.Compare(a.Offset, b.Offset) })
-	var pieces []piece
+	var pieces []content.Part
 	var at uint64
 	for _, s := range segments {
 		from := max(s.Offset, at)
 		if end := s.Offset + s.FileSize; end > from {
-			pieces = append(pieces, piece{from, r.in.Slice(int64(s.place+from-s.Offset), int64(end-from))})
+			pieces = append(pieces, partAt(from, r.in.Slice(int64(s.place+from-s.Offset), int64(end-from))))
 			at = end
 		}
 	}
@@ -774,24 +774,24 @@ func (r *elfRewriter) segmentPieces() []piece {
 
 // overlay adds p to pieces, in place of the parts that it overlaps, and returns
 // them in order.
-func overlay(pieces []piece, p piece) []piece {
-	end := p.off + uint64(p.content.Len())
-	if end == p.off {
+func overlay(pieces []content.Part, p content.Part) []content.Part {
+	end := p.Offset + p.Content.Len()
+	if end == p.Offset {
 		return pieces
 	}
-	var out []piece
+	var out []content.Part
 	for _, q := range pieces {
-		qEnd := q.off + uint64(q.content.Len())
-		if q.off < p.off {
-			out = append(out, piece{q.off, q.content.Slice(0, int64(min(qEnd, p.off)-q.off))})
+		qEnd := q.Offset + q.Content.Len()
+		if q.Offset < p.Offset {
+			out = append(out, content.Part{Offset: q.Offset, Content: q.Content.Slice(0, min(qEnd, p.Offset)-q.Offset)})
 		}
 		if qEnd > end {
-			from := max(q.off, end)
-			out = append(out, piece{from, q.content.Slice(int64(from-q.off), int64(qEnd-from))})
+			from := max(q.Offset, end)
+			out = append(out, content.Part{Offset: from, Content: q.Content.Slice(from-q.Offset, qEnd-from)})
 		}
 	}
 	out = append(out, p)
-	slices.SortFunc(out, func(a, b piece) int { return cmp.Compare(a.off, b.off) })
+	slices.SortFunc(out, func(a, b content.Part) int { return cmp.Compare(a.Offset, b.Offset) })
 	return out
 }
 

@@ -83,34 +83,9 @@ func RemoveSections(in content.Content, match func(name []byte) bool, out conten
 	return Rewrite(in, Edits{Remove: match}, out)
 }
 
-// piece is a sequence of bytes at an offset of the output.
-type piece struct {
-	off     uint64
-	content content.Content
-}
-
-// writePieces writes pieces, which must be in order and not overlap, with zeros
-// between them and up to size.
-func writePieces(pieces []piece, size uint64, out content.Sink) error {
-	var at uint64
-	for _, p := range pieces {
-		if p.content.Len() == 0 {
-			continue
-		}
-		if p.off > at {
-			if err := out.Zeros(int64(p.off - at)); err != nil {
-				return err
-			}
-		}
-		if err := out.Append(p.content); err != nil {
-			return err
-		}
-		at = p.off + uint64(p.content.Len())
-	}
-	if size > at {
-		return out.Zeros(int64(size - at))
-	}
-	return nil
+// partAt returns content at an offset of the output.
+func partAt(off uint64, c content.Content) content.Part {
+	return content.Part{Offset: int64(off), Content: c}
 }
 
 // maxOutput returns the largest output size of a rewrite of input bytes. Only

@@ -199,10 +199,7 @@ func (u *unit) rewrite(ctx context.Context, o *Options) (release func(), err err
 		u.parts = []content.Part{{}}
 		return nil, nil
 	}
-	u.parts = []content.Part{{Content: content.Memory(layout.Header)}}
-	for _, p := range layout.Contents {
-		u.parts = append(u.parts, content.Part{Offset: p.Offset, Content: p.Content})
-	}
+	u.parts = layout.Parts()
 	return release, nil
 }
 

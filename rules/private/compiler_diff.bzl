@@ -134,6 +134,8 @@ def _check(ctx, where):
 def _compiler_diff_impl(ctx):
     where = place(ctx, "offload_compiler_diff")
     _check(ctx, where)
+    if not ctx.attr.targets:
+        fail("{}: targets is empty: name programs, libraries or code objects to compare".format(where))
     for side in [_OLD, _NEW]:
         if not _files(ctx.split_attr.targets[side]).to_list():
             fail("{}: targets: {} have no files to compare; name the programs and libraries".format(

@@ -11,7 +11,7 @@ load(":headers.bzl", "headers_of")
 load(":images.bzl", "declare_images", "image_providers")
 load(":linking.bzl", "HOST_ATTRS")
 load(":messages.bzl", "place")
-load(":sources.bzl", "COMPILE_INPUT", "CXX_SOURCES", "HEADERS", "object_names", "source_name", "sources_of")
+load(":sources.bzl", "COMPILE_INPUT", "CXX_SOURCES", "HEADERS", "object_names", "require_sources", "source_name", "sources_of")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
 
@@ -30,8 +30,7 @@ def _compile(ctx, compiler, src, out, target, rdc, copts):
 
 def _cuda_ptx_impl(ctx):
     where = place(ctx, "cuda_ptx")
-    if not sources_of(ctx):
-        fail("{}: srcs {}: add CUDA sources".format(where, "has only headers" if ctx.files.srcs else "is empty"))
+    require_sources(ctx, where, "add CUDA sources")
     targets = architectures_of(ctx, where, _KIND)
     for target in targets:
         if target.kind != _KIND or not target.triple.startswith("nvptx64-") or not target.target_id.startswith("sm_"):

@@ -1,7 +1,7 @@
 """The runtimes that programs are linked with if nothing names others."""
 
-load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":cc_infos.bzl", "link_info")
 load(":linking.bzl", "HOST_ATTRS", "linux_triple")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 
@@ -30,11 +30,7 @@ def _default_runtime_impl(ctx):
     if substitutes:
         # Compiler drivers put these after the options -L, those of users and their own.
         flags.extend(["-Wl,-L," + directory for directory in _LAST_DIRECTORIES + [substitutes[0].dirname]])
-    return [CcInfo(linking_context = cc_common.create_linking_context(linker_inputs = depset([cc_common.create_linker_input(
-        additional_inputs = depset(substitutes),
-        owner = ctx.label,
-        user_link_flags = flags,
-    )])))]
+    return [link_info(ctx, files = substitutes, flags = flags)]
 
 default_runtime = rule(
     implementation = _default_runtime_impl,

@@ -10,7 +10,7 @@ load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "expand_flags")
 load(":headers.bzl", "headers_of")
 load(":linking.bzl", "HOST_ATTRS")
 load(":messages.bzl", "name_of", "place")
-load(":sources.bzl", "COMPILE_INPUT", "HEADERS", "object_names", "sources_of")
+load(":sources.bzl", "COMPILE_INPUT", "HEADERS", "object_names", "require_sources", "sources_of")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "DEVICE_ATTRS")
 
@@ -53,11 +53,10 @@ def _merge(ctx, compiler, files, target):
 
 def _device_bitcode_library_impl(ctx):
     where = place(ctx, "device_bitcode_library")
+    require_sources(ctx, where, "add sources or bitcode")
     by_arch = arch_sources_of(ctx, where, ["." + _BITCODE])
     made = [file for file in sources_for(sources_of(ctx), by_arch, None) if file.extension == _BITCODE]
     sources = [file for file in sources_of(ctx) if file.extension != _BITCODE]
-    if not sources_of(ctx):
-        fail("{}: the library is empty: set srcs".format(where))
     for_some = []
     for key, files in by_arch.items():
         if key == OTHER_ARCHS:
@@ -156,6 +155,7 @@ Output groups: `gfx942` and so on, the bitcode for one architecture; `any`, that
         "srcs": attr.label_list(
             doc = "Sources: C (`.c`), OpenCL C (`.cl`), LLVM IR (`.ll`), HIP (`.hip`, `.cu`), and bitcode (`.bc`) for any AMD GPU. " +
                   "They can call functions of each other. Only the sources of this target can include headers in this list. If all sources are `.bc` files, the target is for all architectures. In `arch_srcs`, only `.bc` files are possible.",
+            mandatory = True,
             allow_files = [".c", ".cl", ".ll", ".hip", ".cu", ".bc"] + HEADERS,
             flags = COMPILE_INPUT,
         ),

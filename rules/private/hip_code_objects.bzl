@@ -69,6 +69,7 @@ Output groups: `gfx942` and so on, the code object of one architecture; `debug_i
         ),
         "srcs": attr.label_list(
             doc = "HIP sources. Each source is compiled separately, for all architectures. Only the sources of this target can include headers in this list.",
+            mandatory = True,
             allow_files = HIP_SOURCES + HEADERS,
             flags = COMPILE_INPUT,
         ),

@@ -10,7 +10,7 @@ load(":flags.bzl", "expand_flags", "language_copts")
 load(":messages.bzl", "name_of")
 load(":program.bzl", "offload_arguments", "run_offload")
 load(":sanitizers.bzl", "sanitizer_flags")
-load(":sources.bzl", "HIP_SOURCES", "object_names", "source_name", "sources_of")
+load(":sources.bzl", "HIP_SOURCES", "object_names", "require_sources", "source_name", "sources_of")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "LINK_GROUP")
 
@@ -124,7 +124,10 @@ def c_objects(ctx, compiler):
     """
     sources = [src for src in sources_of(ctx) if _is_c(ctx, src)]
     objects = []
-    step = c_step(compiler, copts = language_copts(ctx, "c") + expand_flags(ctx, "host_copts")) if sources else None
+    copts = language_copts(ctx, "c") + expand_flags(ctx, "host_copts") if sources else []
+    if any([flag in " ".join(copts) for flag in ["-x hip", "-xhip"]]):
+        fail("{}: copts: -x hip: {} is compiled as C, for the host only: set c_as_hip = True instead".format(name_of(ctx.label), sources[0].short_path))
+    step = c_step(compiler, copts = copts) if sources else None
     for src, name in zip(sources, object_names(ctx, sources)):
         out = ctx.actions.declare_file("{}/c/{}.o".format(ctx.label.name, name))
         compile(
@@ -162,8 +165,7 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
     names = dict(zip(all_sources, object_names(ctx, all_sources)))
     source_names = {src: source_name(ctx.label, src) for src in all_sources}
     by_arch = arch_sources_of(ctx, where, HIP_SOURCES + ([".c"] if getattr(ctx.attr, "c_as_hip", False) else []))
-    if not names:
-        fail("{}: srcs {}: add HIP sources".format(where, "has only headers" if ctx.files.srcs else "is empty"))
+    require_sources(ctx, where, "add HIP sources")
     targets = hip_targets(ctx, where)
     relocatable = [dep for dep in ctx.attr.device_deps if OffloadDeviceBitcodeInfo not in dep]
     if relocatable and not rdc:

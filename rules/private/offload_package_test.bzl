@@ -1,6 +1,7 @@
 """A test of packages."""
 
 load(":messages.bzl", "place")
+load(":report.bzl", "check_covers")
 load(":toolchains.bzl", "TARGET_PROGRAM_TYPE")
 
 # A test runs in the directory of its runfiles.
@@ -18,6 +19,7 @@ def _impl(ctx):
             place(ctx, "offload_package_test"),
             ", ".join([str(target.label) for target in ctx.attr.srcs]) or "none",
         ))
+    check_covers(ctx.attr.covers, place(ctx, "offload_package_test"))
     program = ctx.toolchains[TARGET_PROGRAM_TYPE].offload_program.executable
     script = ctx.actions.declare_file(ctx.label.name + ".sh")
     ctx.actions.write(

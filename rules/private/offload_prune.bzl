@@ -101,6 +101,7 @@ def _pruned_cc_info(ctx, src, keep, where):
         fail("{}: src: {} has no library: name the target that has it, or a file".format(where, name_of(src.label)))
     return struct(
         files = files,
+        # Not of link_info: the pruned libraries keep the places of the original ones in the order of links.
         info = CcInfo(
             compilation_context = src[CcInfo].compilation_context,
             linking_context = cc_common.create_linking_context(linker_inputs = depset(linker_inputs, order = "topological")),

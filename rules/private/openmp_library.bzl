@@ -18,7 +18,7 @@ load(":lto.bzl", "LTO_ATTRS", "lto_of")
 load(":messages.bzl", "place")
 load(":offload_binary.bzl", "add_image")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
-load(":sources.bzl", "COMPILE_INPUT", "CXX_SOURCES", "HEADERS", "object_names", "source_name", "sources_of")
+load(":sources.bzl", "COMPILE_INPUT", "CXX_SOURCES", "HEADERS", "object_names", "require_sources", "source_name", "sources_of")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
 
@@ -151,8 +151,7 @@ def _pack(ctx, image, folder, where):
 
 def _openmp_library_impl(ctx):
     where = place(ctx, "openmp_library")
-    if not sources_of(ctx):
-        fail("{}: srcs {}: add C or C++ sources, or use cc_library for headers".format(where, "has only headers" if ctx.files.srcs else "is empty"))
+    require_sources(ctx, where, "add C or C++ sources, or use cc_library for headers")
     targets = architectures_of(ctx, where, _KIND, default = [host_triple(ctx)])
     for target in targets:
         if target.kind != _KIND:

@@ -35,7 +35,7 @@ def check_processor(target_id, where, kind = "hipv4"):
     Args:
       target_id: such as `gfx90a:xnack+` or `sm_90`.
       where: prefix of error messages.
-      kind: the offload kind of the target.
+      kind: the offload kind of the target; empty if it cannot be an entry ID.
     """
     for separator in [",", ";", " "]:
         if separator in target_id.strip():
@@ -51,13 +51,16 @@ def check_processor(target_id, where, kind = "hipv4"):
         if processor in ARCH_GROUPS:
             fail("{}: {} is a group of architectures, but {} cannot be a group: name its members, {}".format(where, repr(processor), "a target" if processor == target_id else "something with features", ", ".join(ARCH_GROUPS[processor])))
         near = _nearest(processor)
-        fail("{}: {} is not a processor of LLVM{}. If your compiler supports it, write a full entry ID, such as {}-{}--{}".format(
+        advice = ". If your compiler supports it, write a full entry ID, such as {}-{}--{}".format(
+            kind,
+            "nvptx64-nvidia-cuda" if kind == "cuda" else "amdgcn-amd-amdhsa",
+            processor,
+        )
+        fail("{}: {} is not a processor of LLVM{}{}".format(
             where,
             repr(processor),
             ": did you mean {}?".format(near) if near else ", such as gfx90a, gfx942 or sm_90",
-            kind or "hipv4",
-            "nvptx64-nvidia-cuda" if kind == "cuda" else "amdgcn-amd-amdhsa",
-            processor,
+            advice if kind else "",
         ).replace("?.", "?"))
     known = FEATURES.get(processor, [])
     for part in target_id.split(":")[1:]:

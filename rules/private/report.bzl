@@ -3,6 +3,7 @@
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBinaryInfo", "OffloadBundleInfo", "OffloadDeviceCodeInfo", "OffloadImagesInfo")
 load(":messages.bzl", "name_of", "place")
+load(":processor_names.bzl", "check_processor")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 load(":settings.bzl", "SETTINGS_ATTRS", "settings_of")
 
@@ -111,7 +112,19 @@ def check_limits(fail_on, where):
     """
     for rule in fail_on:
         if rule.replace("_", "-") not in _RULES:
-            fail("{}: fail_on: {} is not a rule, expected a list of {}".format(where, repr(rule), ", ".join(_RULES)))
+            fail("{}: fail_on: {} is not a limit, expected a list of {}".format(where, repr(rule), ", ".join(_RULES)))
+
+def check_covers(covers, where):
+    """Fails if a value of covers is not an AMD GPU.
+
+    Args:
+      covers: list of strings.
+      where: prefix of error messages, `label: rule`.
+    """
+    for target_id in covers:
+        check_processor(target_id, where + ": covers", kind = "")
+        if not target_id.startswith("gfx"):
+            fail("{}: covers: {} is not an AMD GPU, expected one such as gfx942 or gfx90a:xnack+".format(where, repr(target_id)))
 
 # Prints the address of the page. The page is a runfile, which is a link to the file that Bazel built.
 PAGE_SCRIPT = """#!/bin/sh
@@ -179,6 +192,7 @@ def _validate_coverage(ctx, files):
     """Registers the action that checks that the GPUs in covers have code, and returns its outputs."""
     if not ctx.attr.covers:
         return []
+    check_covers(ctx.attr.covers, place(ctx, "offload_report"))
     out = ctx.actions.declare_file(ctx.label.name + ".covers.json")
     args = offload_arguments(ctx, "check")
     args.add_joined(ctx.attr.covers, format_joined = "--covers=%s", join_with = ",")
@@ -222,7 +236,7 @@ def _offload_report_impl(ctx):
         if ctx.attr.base or ctx.attr.covers or ctx.attr.fail_on or ctx.attr.max_growth:
             fail("{}: srcs: {} have no files to check; name the programs and libraries".format(
                 place(ctx, "offload_report"),
-                ", ".join([name_of(target.label) for target in ctx.attr.srcs]),
+                ", ".join([name_of(target.label) for target in ctx.attr.srcs]) or "no targets",
             ))
         ctx.actions.write(script, _NO_FILES.format(label = name_of(ctx.label)), is_executable = True)
         return [

@@ -6,16 +6,8 @@ load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":arch_groups.bzl", "expand_archs")
 load(":cc_flags.bzl", "cc_configuration")
+load(":cc_infos.bzl", "link_info")
 load(":native.bzl", "OffloadNativeInfo")
-
-def _merged(ctx, compilation_context, linker_inputs):
-    return cc_common.merge_cc_infos(
-        direct_cc_infos = [CcInfo(
-            compilation_context = compilation_context,
-            linking_context = cc_common.create_linking_context(linker_inputs = depset(linker_inputs)),
-        )],
-        cc_infos = [dep[CcInfo] for dep in ctx.attr.deps],
-    )
 
 def _rocm_shared_library_impl(ctx):
     cc = cc_configuration(ctx)
@@ -29,10 +21,7 @@ def _rocm_shared_library_impl(ctx):
     )
     return [
         DefaultInfo(files = depset([ctx.file.library])),
-        _merged(ctx, cc_common.create_compilation_context(), [cc_common.create_linker_input(
-            libraries = depset([library]),
-            owner = ctx.label,
-        )]),
+        link_info(ctx, deps = ctx.attr.deps, libraries = [library]),
     ]
 
 rocm_shared_library = rule(
@@ -104,10 +93,7 @@ def _rocm_library_impl(ctx):
         DefaultInfo(
             runfiles = ctx.runfiles(data).merge_all([dep[DefaultInfo].default_runfiles for dep in ctx.attr.deps]),
         ),
-        _merged(ctx, context, [cc_common.create_linker_input(
-            owner = ctx.label,
-            user_link_flags = depset(ctx.attr.linkopts),
-        )] if ctx.attr.linkopts else []),
+        link_info(ctx, context = context, deps = ctx.attr.deps, flags = ctx.attr.linkopts),
         OutputGroupInfo(data = depset(data)),
     ]
 

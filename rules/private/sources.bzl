@@ -23,6 +23,17 @@ def sources_of(ctx):
     """
     return [file for file in ctx.files.srcs if "." + file.extension not in HEADERS]
 
+def require_sources(ctx, where, advice):
+    """Fails if nothing in srcs is compiled.
+
+    Args:
+      ctx: the rule's context.
+      where: prefix of error messages, `label: rule`.
+      advice: what to add, for the message.
+    """
+    if not sources_of(ctx):
+        fail("{}: srcs {}: {}".format(where, "has only headers" if ctx.files.srcs else "is empty", advice))
+
 def private_headers_of(ctx):
     """Returns the headers in srcs, which only the sources of the target can include.
 

@@ -1,8 +1,8 @@
 """The toolchain rules, and functions for rules that use them."""
 
-load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":cc_flags.bzl", "CC_DEFAULTS_ATTRS")
+load(":cc_infos.bzl", "link_info")
 load(":messages.bzl", "name_of")
 load(":settings.bzl", "SETTINGS_ATTRS", "setting_flag", "settings_of")
 
@@ -95,13 +95,6 @@ toolchain(
     },
 )
 
-def _host_link(ctx):
-    """Returns the CcInfo of all libraries whose host code a compiler compiles: its link flags, once for each program."""
-    return CcInfo(linking_context = cc_common.create_linking_context(linker_inputs = depset([cc_common.create_linker_input(
-        owner = ctx.label,
-        user_link_flags = depset(ctx.attr.host_link_flags),
-    )] if ctx.attr.host_link_flags else [])))
-
 _LLD = "ld.lld"
 _PTX_LINKER = "clang-nvlink-wrapper"
 
@@ -145,7 +138,8 @@ def _offload_device_toolchain_impl(ctx):
         compile_flags = ctx.attr.compile_flags,
         hip_runtime = ctx.attr.hip_runtime,
         host_compile_flags = ctx.attr.host_compile_flags,
-        host_link = _host_link(ctx),
+        # Of all libraries whose host code this compiler compiles, once for each program.
+        host_link = link_info(ctx, flags = ctx.attr.host_link_flags),
         link_files = depset(ctx.files.files + ctx.files.link_files),
         link_flags = ctx.attr.link_flags,
         links_ptx = _links_ptx(ctx),

@@ -105,10 +105,11 @@ def compiler_diff_tests(name):
     )
     for case, kwargs, message in [
         ("same", {}, "the builds are equal: set old_compiler and new_compiler, or the attributes for lto or copts"),
-        ("rule", {"fail_on": ["luck"], "new_copts": ["-O1"]}, "fail_on: \"luck\" is not a rule, expected a list of agprs, "),
+        ("rule", {"fail_on": ["luck"], "new_copts": ["-O1"]}, "fail_on: \"luck\" is not a limit, expected a list of agprs, "),
         ("tolerance", {"new_copts": ["-O1"], "tolerances": {"removed-archs": "1"}}, "tolerances: found \"removed-archs\", expected one of agprs, "),
         ("accepted", {"accepted": "index.dat", "new_copts": ["-O1"]}, "accepted requires limits: set fail_on, tolerances or max_growth"),
         ("suggest", {"fail_on": ["lds"], "new_copts": ["-O1"], "suggest": ["O9"]}, "suggest: found \"O9\", expected a list of O2, "),
+        ("empty", {"new_copts": ["-O1"], "targets": []}, "targets is empty: name programs, libraries or code objects to compare"),
         ("files", {"new_copts": ["-O1"], "targets": [":diff_suite"], "testonly": True}, "targets: //tests/analysis:diff_suite have no files to compare; name the programs and libraries"),
     ]:
         failure_test(

@@ -146,7 +146,7 @@ def device_bitcode_tests(name):
         "bitcode_used_test",
     ]
     for test, message, rule, attributes in [
-        ("bitcode_empty_test", "{}: device_bitcode_library: the library is empty: set srcs", device_bitcode_library, {}),
+        ("bitcode_empty_test", "{}: device_bitcode_library: srcs is empty: add sources or bitcode", device_bitcode_library, {"srcs": []}),
         ("bitcode_other_arch_test", "{}: hip_code_objects: device_deps: //tests/analysis:bitcode is not compiled for gfx1100, but for gfx90a, gfx942:xnack+: set the same offload_archs for both", hip_code_objects, {"device_deps": [":bitcode"], "offload_archs": ["gfx1100"], "srcs": ["a.hip"]}),
         ("bitcode_feature_test", "device_deps: //tests/analysis:bitcode is not compiled for gfx942:xnack-", hip_code_objects, {"device_deps": [":bitcode"], "offload_archs": ["gfx942:xnack-"], "srcs": ["a.hip"]}),
         ("bitcode_triple_test", "arch_srcs: \"x86_64-pc-linux-gnu\" is not an AMD GPU, expected a target ID such as gfx90a", device_bitcode_library, {"arch_srcs": {"x86_64-pc-linux-gnu": ["lib/isa_90a.bc"]}, "srcs": ["lib/isa_90a.bc"]}),

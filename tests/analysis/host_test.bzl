@@ -146,7 +146,7 @@ def host_tests(name):
     )
     provides_test(
         name = "host_link_flags_test",
-        program_link_flags = ["-own", "-host-link-flag"],
+        program_link_flags = ["-own", "-Xlinker -host-link-flag -Xlinker -second"],
         target = "host_two",
     )
     tests = ["host_link_flags_test"]

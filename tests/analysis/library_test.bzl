@@ -381,7 +381,9 @@ def library_tests(name):
         target = "report_limits",
     )
     for case, kwargs, message in [
-        ("rule", {"base": ["old.hipfb"], "fail_on": ["luck"]}, "fail_on: \"luck\" is not a rule, expected a list of agprs, code-size, lds, occupancy, scratch, sgpr-spills, sgprs, spills, vgpr-spills, vgprs, removed-archs, removed-kernels"),
+        ("rule", {"base": ["old.hipfb"], "fail_on": ["luck"]}, "fail_on: \"luck\" is not a limit, expected a list of agprs, code-size, lds, occupancy, scratch, sgpr-spills, sgprs, spills, vgpr-spills, vgprs, removed-archs, removed-kernels"),
+        ("covered_name", {"covers": ["gfx94"]}, "covers: \"gfx94\" is not a processor of LLVM: did you mean gfx904?"),
+        ("covered_kind", {"covers": ["sm_90"]}, "covers: \"sm_90\" is not an AMD GPU, expected one such as gfx942 or gfx90a:xnack+"),
         ("base", {"max_growth": "5%"}, "max_growth requires base: name the older file to compare with"),
     ]:
         failure_test(
@@ -413,6 +415,13 @@ def library_tests(name):
         mnemonic = "FileWrite",
         output = "packages.sh",
         target = "packages",
+    )
+    failure_test(
+        name = "package_covers_test",
+        srcs = ["old.hipfb"],
+        covers = ["mi300"],
+        message = "{}: offload_package_test: covers: \"mi300\" is a group of architectures, but a target cannot be a group: name its members, gfx942",
+        rule = offload_package_test,
     )
     native.filegroup(
         name = "no_files",
@@ -539,6 +548,15 @@ def library_tests(name):
             rule = hip_library,
             **{attribute: ["--offload-arch=gfx90a"]}
         )
+
+    failure_test(
+        name = "languages_x_test",
+        srcs = ["a.hip", "a.c"],
+        copts = ["-x hip"],
+        message = "{}: copts: -x hip: tests/analysis/a.c is compiled as C, for the host only: set c_as_hip = True instead",
+        offload_archs = ["gfx942"],
+        rule = hip_library,
+    )
 
     hip_library(
         name = "only_headers",

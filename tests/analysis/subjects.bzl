@@ -19,7 +19,7 @@ def action_subject(env, action, *, outputs, replaced = {}):
         argv = [argument.replace(part, name) for argument in argv]
     inputs = [file.short_path for file in action.inputs.to_list()]
     return struct(
-        contains_adjacent_args = lambda args: asserts.true(env, _position(argv, args) >= 0, "{} is not in {}".format(args, argv)),
+        contains_adjacent_args = lambda args: asserts.true(env, _count(argv, args) > 0, "{} is not in {}".format(args, argv)),
         contains_at_least_args = lambda args: _contains_at_least(env, argv, args),
         contains_flag_values = lambda pairs: [asserts.true(env, _has_value(argv, flag, value), "{} with the value {} is not in {}".format(flag, value, argv)) for flag, value in pairs],
         contains_none_of_flag_values = lambda pairs: [asserts.false(env, _has_value(argv, flag, value), "{} with the value {} is in {}".format(flag, value, argv)) for flag, value in pairs],
@@ -27,7 +27,7 @@ def action_subject(env, action, *, outputs, replaced = {}):
         env_contains_at_least = lambda values: [asserts.equals(env, value, action.env.get(name), "variable " + name) for name, value in values.items()],
         has_no_absolute_args = lambda first: [asserts.false(env, argument.startswith("/") and not argument.startswith("//"), "{} is an absolute path".format(argument)) for argument in argv[first:]],
         inputs_contain_at_least = lambda files: [asserts.true(env, file in inputs, "{} is not in {}".format(file, inputs)) for file in files],
-        not_contains_adjacent_args = lambda args: asserts.false(env, _position(argv, args) >= 0, "{} is in {}".format(args, argv)),
+        not_contains_adjacent_args = lambda args: asserts.false(env, _count(argv, args) > 0, "{} is in {}".format(args, argv)),
         not_contains_arg = lambda arg: asserts.false(env, arg in argv, "{} is in {}".format(arg, argv)),
         outputs_contain_exactly = lambda package, files: asserts.equals(env, files, [file.short_path.removeprefix(package + "/") for file in outputs]),
         program_is_no_shell = lambda allowed: asserts.false(env, argv[0].endswith("sh") and not argv[0].endswith("/" + allowed), "a shell runs {}".format(argv)),
@@ -48,18 +48,15 @@ def _in_order(argv, args):
 
 def _has_value(argv, flag, value):
     """Reports whether a flag has a value: in the next argument, after =, or in the same argument."""
-    return _position(argv, [flag, value]) >= 0 or flag + "=" + value in argv or flag + value in argv
+    return _count(argv, [flag, value]) > 0 or flag + "=" + value in argv or flag + value in argv
 
-def _position(argv, args):
-    """Returns where arguments follow each other without others between them, -1 without such a place."""
-    for i in range(len(argv) - len(args) + 1):
-        if argv[i:i + len(args)] == args:
-            return i
-    return -1
+def _count(argv, args):
+    """Returns at how many places arguments follow each other without others between them."""
+    return len([i for i in range(len(argv) - len(args) + 1) if argv[i:i + len(args)] == args])
 
 # What the checks compare with, for a test of them.
 matchers = struct(
+    count = _count,
     has_value = _has_value,
     in_order = _in_order,
-    position = _position,
 )

@@ -4,7 +4,7 @@ load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadDeviceCodeInfo", "OffloadImagesInfo")
 load("//rules/private:messages.bzl", "name_of")  # buildifier: disable=bzl-visibility
-load(":subjects.bzl", "action_subject")
+load(":subjects.bzl", "action_subject", "matchers")
 
 # A compiler that is never run: tests do not depend on what is installed.
 _CONFIG = {"//command_line_option:extra_toolchains": "//tests/analysis:clang_toolchain"}
@@ -176,9 +176,9 @@ def _provides_test_impl(ctx):
         asserts.equals(env, ctx.attr.link_flags, [flag for input in inputs for flag in input.user_link_flags])
         got = [file.short_path.removeprefix(prefix) for input in inputs for file in input.additional_inputs]
         asserts.equals(env, ctx.attr.link_inputs, got)
-    for flag in ctx.attr.program_link_flags:
-        inputs = target[CcInfo].linking_context.linker_inputs.to_list()
-        asserts.equals(env, [flag], [f for input in inputs for f in input.user_link_flags if f == flag])
+    for words in ctx.attr.program_link_flags:
+        flags = [flag for input in target[CcInfo].linking_context.linker_inputs.to_list() for flag in input.user_link_flags]
+        asserts.equals(env, 1, matchers.count(flags, words.split(" ")), "{} in {}".format(words, flags))
     if ctx.attr.alwayslink:
         inputs = target[CcInfo].linking_context.linker_inputs.to_list()
         got = [str(library.alwayslink) for input in inputs if input.owner == target.label for library in input.libraries]
@@ -214,7 +214,7 @@ def provides_test(name, target, **kwargs):
       target: the target.
       **kwargs: images: strings `ENTRY_ID FILE`; entry_ids: of the bundle; files:
         the default outputs; runfiles; headers and defines: what dependents get; link_flags: its own; program_link_flags: flags that
-        it or its dependencies have, each once;
+        it or its dependencies have, each once; those of one string follow each other;
         link_inputs: the files that they refer to; alwayslink: of its library, `True` or `False`;
         groups: output group to files, all below this
         package.

@@ -5,6 +5,7 @@ package bazel9
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -210,6 +211,52 @@ func TestSources(t *testing.T) {
 	// rules/ alone has 50 files: fewer mean that the search started in the wrong directory.
 	if checked < 150 {
 		t.Errorf("%d files were checked in %s", checked, sources)
+	}
+}
+
+// TestReproducible checks which repository rules return that their files depend on their attributes only. Since Bazel 8.3,
+// workspaces share these repositories; Debian's Bazel ignores it. tests/analysis checks the condition.
+func TestReproducible(t *testing.T) {
+	names, err := filepath.Glob(filepath.Join(bazeltest.Sources(t), "rules", "private", "*.bzl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, name := range names {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := build.ParseBzl(name, content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reproducible := map[string]bool{} // by the name of the implementation
+		for _, statement := range file.Stmt {
+			switch x := statement.(type) {
+			case *build.DefStmt:
+				end, _ := x.Body[len(x.Body)-1].(*build.ReturnStmt)
+				reproducible[x.Name] = end != nil && strings.HasPrefix(build.FormatString(end.Result), "reproducible(")
+			case *build.AssignExpr:
+				call, _ := x.RHS.(*build.CallExpr)
+				if call == nil || build.FormatString(call.X) != "repository_rule" {
+					continue
+				}
+				for _, argument := range call.List {
+					if assign, ok := argument.(*build.AssignExpr); ok && build.FormatString(assign.LHS) == "implementation" {
+						got[build.FormatString(x.LHS)] = reproducible[build.FormatString(assign.RHS)]
+					}
+				}
+			}
+		}
+	}
+	want := map[string]bool{
+		"archive_clang": true, "archive_rocm": true, "compiler_toolchains": true, "prebuilt_program": true, "program_toolchains": true,
+		// These depend on the release of Bazel, on Go, and on the machine.
+		"bazel_version": false, "built_program": false, "native_repository": false, "system_clang": false,
+	}
+	if !maps.Equal(want, got) {
+		t.Errorf("repository rules that return reproducible(): found %v, want %v", got, want)
 	}
 }
 

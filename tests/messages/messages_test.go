@@ -223,6 +223,10 @@ func TestMessages(t *testing.T) {
 			`offload: two tags have the name "a": give each tag a different name`,
 		},
 		{
+			"offload.system_clang(name = \"offload_native\")\n",
+			`offload: the extension and a tag have the name "offload_native": give each tag a different name`,
+		},
+		{
 			"offload.prebuilt(name = \"a\")\n",
 			`offload.prebuilt: "a" has no urls, and these rules are a checkout, not a release: set urls and sha256`,
 		},

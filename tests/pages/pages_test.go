@@ -378,7 +378,7 @@ var layers = []struct {
 	{"operations", []string{"engine"}},
 	{"device code in files", []string{"engine/images", "engine/kernels", "internal/prune", "internal/kpack", "internal/register", "internal/registerir", "internal/devicelink", "internal/linkcache"}},
 	{"formats and tasks", []string{"engine/bundle", "engine/ccob", "engine/offloadbinary", "engine/coverage", "internal/ar", "internal/bitcode", "internal/codeobject", "internal/elfedit", "internal/object", "internal/process", "internal/session", "…"}},
-	{"what all of them use", []string{"engine/budget", "engine/content", "engine/target", "internal/elf", "internal/embedding", "internal/files", "internal/guard", "internal/joined", "internal/longzstd", "internal/pages", "internal/xxh3"}},
+	{"what all of them use", []string{"engine/budget", "engine/content", "engine/target", "internal/elf", "internal/embedding", "internal/files", "internal/guard", "internal/joined", "internal/longzstd", "internal/md5lanes", "internal/pages", "internal/xxh3"}},
 }
 
 // layerOf returns the index in layers of the row of a package.

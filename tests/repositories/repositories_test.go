@@ -255,12 +255,16 @@ use_repo(offload, "llvm", "program")
 			t.Errorf("%s: %d actions, want 3", cpu, len(all))
 		}
 		for _, command := range all {
-			line := strings.Join(command.Arguments, " ")
-			if !strings.Contains(line, "program_linux_"+cpu+"/offload") || strings.Contains(line, "linux_"+other) {
-				t.Errorf("%s: %s runs %s", cpu, command.Mnemonic, line)
+			ofOther := func(argument string) bool { return strings.Contains(argument, "linux_"+other) }
+			if !strings.HasSuffix(command.Arguments[0], "program_linux_"+cpu+"/offload") || slices.ContainsFunc(command.Arguments, ofOther) {
+				t.Errorf("%s: %s runs %q", cpu, command.Mnemonic, command.Arguments)
 			}
-			if command.Mnemonic != "OffloadBundle" && !strings.Contains(line, "llvm_linux_"+cpu+"/bin/clang") {
-				t.Errorf("%s: %s does not run the compiler of the platform: %s", cpu, command.Mnemonic, line)
+			compiler := func(argument string) bool { return strings.HasSuffix(argument, "llvm_linux_"+cpu+"/bin/clang") }
+			if command.Mnemonic != "OffloadBundle" && !slices.ContainsFunc(command.Arguments, compiler) {
+				t.Errorf("%s: %s does not run the compiler of the platform: %q", cpu, command.Mnemonic, command.Arguments)
+			}
+			if want := "//:" + cpu; !strings.HasSuffix(command.Platform, want) {
+				t.Errorf("%s is for the platform %s, want %s", command.Mnemonic, command.Platform, want)
 			}
 		}
 	}

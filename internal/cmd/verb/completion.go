@@ -133,7 +133,7 @@ func completions(words []string) (candidates []candidate, answer string) {
 		return flags.completions(name, typed[:len(typed)-len(value)], value)
 	}
 	flags.VisitAll(func(f *flag.Flag) {
-		if !given[f.Name] || flags.repeatable[f.Name] {
+		if !given[f.Name] || slices.Contains(flags.repeatable, f.Name) {
 			_, usage := describe(f)
 			candidates = append(candidates, candidate{"--" + f.Name, usage})
 		}
@@ -143,18 +143,18 @@ func completions(words []string) (candidates []candidate, answer string) {
 
 // completions returns what completes the value of a flag. Candidates begin with prefix.
 func (f *flagSet) completions(name, prefix, typed string) ([]candidate, string) {
-	switch values := f.values[name]; {
-	case f.directories[name]:
+	if slices.Contains(f.directories, name) {
 		return nil, completeDirectories
-	case values == nil:
-		return nil, completeFiles
-	default:
-		var candidates []candidate
-		for _, value := range values {
-			candidates = append(candidates, candidate{prefix + value, ""})
-		}
-		return beginning(candidates, prefix+typed), ""
 	}
+	i := slices.IndexFunc(f.choices, func(c choice) bool { return c.flag == name })
+	if i < 0 {
+		return nil, completeFiles
+	}
+	var candidates []candidate
+	for _, value := range f.choices[i].values {
+		candidates = append(candidates, candidate{prefix + value, ""})
+	}
+	return beginning(candidates, prefix+typed), ""
 }
 
 // operands returns what completes an operand of a verb.

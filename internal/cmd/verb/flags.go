@@ -23,13 +23,19 @@ import (
 // flagSet contains the flags of one call, and the properties of their values.
 type flagSet struct {
 	flag.FlagSet
-	values      map[string][]string // by flag: all possible values
-	directories map[string]bool     // flags whose value is a directory
-	repeatable  map[string]bool     // flags that may be given several times
-	given       map[string]string   // the flags of the call, with the last value of each
-	memory      int64               // --max-memory in bytes, 0 for the default
+	choices     []choice          // flags with a fixed set of values
+	directories []string          // flags whose value is a directory
+	repeatable  []string          // flags that may be given several times
+	given       map[string]string // the flags of the call, with the last value of each
+	memory      int64             // --max-memory in bytes, 0 for the default
 	checks      []func(operands []string) error
 	stderr      io.Writer // for warnings of a running verb
+}
+
+// choice is a flag with a fixed set of values.
+type choice struct {
+	flag   string
+	values []string
 }
 
 // check adds a check of the values of flags and of the operands. Checks run before the verb, in the
@@ -45,7 +51,7 @@ func (f *flagSet) required(to *string, name, usage string) {
 // repeated defines a flag that may be repeated: add receives each value.
 func (f *flagSet) repeated(name, usage string, add func(string) error) {
 	f.Func(name, usage, add)
-	f.repeatable = with(f.repeatable, name, true)
+	f.repeatable = append(f.repeatable, name)
 }
 
 // list defines a flag that may be repeated: each value is added to a list.
@@ -190,12 +196,14 @@ func someInputs(inputs *[]string, operands []string, what string) error {
 }
 
 // complete makes completion offer these values for a flag.
-func (f *flagSet) complete(name string, values ...string) { f.values = with(f.values, name, values) }
+func (f *flagSet) complete(name string, values ...string) {
+	f.choices = append(f.choices, choice{name, values})
+}
 
 // directory defines a flag with a directory.
 func (f *flagSet) directory(to *string, name, value, usage string) {
 	f.StringVar(to, name, value, usage)
-	f.directories = with(f.directories, name, true)
+	f.directories = append(f.directories, name)
 }
 
 // with sets m[key], in a new map if m is nil.

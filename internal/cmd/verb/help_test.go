@@ -49,6 +49,19 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// takesValue reports what package flag knows about each flag.
+func TestTakesValue(t *testing.T) {
+	for _, v := range verbs() {
+		_, flags := v.prepare()
+		flags.VisitAll(func(f *flag.Flag) {
+			b, ok := f.Value.(interface{ IsBoolFlag() bool })
+			if got, want := takesValue(f), !ok || !b.IsBoolFlag(); got != want {
+				t.Errorf("%s --%s: got %v, want %v", v.name, f.Name, got, want)
+			}
+		})
+	}
+}
+
 // The examples of help are command lines that the verbs take.
 func TestExamples(t *testing.T) {
 	for _, v := range verbs() {

@@ -68,9 +68,9 @@ func (f *flagSet) set(of *flag.Flag, value string, hasValue bool) error {
 	before, twice := f.given[of.Name]
 	f.given = with(f.given, of.Name, value)
 	switch {
-	case twice && !f.repeatable[of.Name] && takesValue(of) && before != value:
+	case twice && !slices.Contains(f.repeatable, of.Name) && takesValue(of) && before != value:
 		return fmt.Errorf("given twice: %s, %s", before, value)
-	case twice && !f.repeatable[of.Name]:
+	case twice && !slices.Contains(f.repeatable, of.Name):
 		return errors.New("given twice")
 	case takesValue(of) && value == "":
 		what, _ := describe(of)
@@ -172,8 +172,7 @@ func (f *flagSet) names() []string {
 	return names
 }
 
-// takesValue reports whether a flag needs a value.
-func takesValue(f *flag.Flag) bool {
-	b, ok := f.Value.(interface{ IsBoolFlag() bool })
-	return !ok || !b.IsBoolFlag()
-}
+// takesValue reports whether a flag needs a value. All flags without one, and no others, have the default
+// "false". To assert that the value has a method IsBoolFlag instead, the runtime would copy its table of
+// interfaces, in every small call.
+func takesValue(f *flag.Flag) bool { return f.DefValue != "false" }

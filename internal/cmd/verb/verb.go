@@ -75,9 +75,11 @@ func verbs() []*verb {
 
 // find returns the verb of that name, or nil.
 func find(name string) *verb {
-	for _, v := range verbs() {
-		if v.name == name {
-			return v
+	for _, s := range sections() {
+		for _, v := range s.verbs {
+			if v.name == name {
+				return v
+			}
 		}
 	}
 	return nil
