@@ -10,12 +10,8 @@ import (
 // are encoded and decoded here, and not with package proto: its descriptors would be read at each start
 // of a program that imports this package.
 type workRequest struct {
-	arguments  []string
-	inputs     map[string][]byte // digests by path
-	id         int32
-	cancel     bool
-	verbosity  int32
-	sandboxDir string
+	Request
+	cancel bool
 }
 
 // workResponse is a message to Bazel.
@@ -53,21 +49,21 @@ type field struct {
 // decodeRequest decodes a request. Unknown fields are skipped; of a field that appears twice, the last
 // value counts.
 func decodeRequest(data []byte) (*workRequest, error) {
-	m := &workRequest{inputs: make(map[string][]byte)}
+	m := &workRequest{Request: Request{Inputs: make(map[string][]byte)}}
 	err := fields(data, func(f field) error {
 		switch {
 		case f.tag == 1 && f.wire == wireBytes:
-			m.arguments = append(m.arguments, string(f.bytes))
+			m.Arguments = append(m.Arguments, string(f.bytes))
 		case f.tag == 2 && f.wire == wireBytes:
 			return m.input(f.bytes)
 		case f.tag == 3 && f.wire == wireVarint:
-			m.id = int32(f.number)
+			m.ID = int32(f.number)
 		case f.tag == 4 && f.wire == wireVarint:
 			m.cancel = f.number != 0
 		case f.tag == 5 && f.wire == wireVarint:
-			m.verbosity = int32(f.number)
+			m.Verbosity = int(int32(f.number))
 		case f.tag == 6 && f.wire == wireBytes:
-			m.sandboxDir = string(f.bytes)
+			m.SandboxDir = string(f.bytes)
 		}
 		return nil
 	})
@@ -87,7 +83,7 @@ func (m *workRequest) input(data []byte) error {
 		}
 		return nil
 	})
-	m.inputs[path] = digest
+	m.Inputs[path] = digest
 	return err
 }
 

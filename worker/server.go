@@ -143,7 +143,7 @@ func (s *server) read(in io.Reader) {
 			break
 		}
 		if m.cancel {
-			s.cancelRequest(m.id)
+			s.cancelRequest(m.ID)
 		} else {
 			s.admit(m, size)
 		}
@@ -171,20 +171,8 @@ func (s *server) waitForRoom() bool {
 // admit registers a request before it starts a goroutine for it, because its cancellation may
 // already be in the buffer.
 func (s *server) admit(m *workRequest, size int64) {
-	out := &output{limit: s.opts.MaxOutput}
-	c := &call{
-		id:     m.id,
-		output: out,
-		size:   size + callOverhead,
-		req: &Request{
-			ID:         m.id,
-			Arguments:  m.arguments,
-			Inputs:     m.inputs,
-			SandboxDir: m.sandboxDir,
-			Verbosity:  int(m.verbosity),
-			Output:     out,
-		},
-	}
+	c := &call{id: m.ID, output: &output{limit: s.opts.MaxOutput}, size: size + callOverhead, req: &m.Request}
+	c.req.Output = c.output
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 
 	s.mu.Lock()

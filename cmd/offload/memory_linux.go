@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -75,7 +76,7 @@ func groupMemory(self, mount string) int64 {
 		dir, file := mount, "memory.max"
 		switch {
 		case words[1] == "": // version 2
-		case contains(words[1], "memory"):
+		case slices.Contains(strings.Split(words[1], ","), "memory"):
 			dir, file = filepath.Join(mount, "memory"), "memory.limit_in_bytes"
 		default:
 			continue
@@ -92,14 +93,4 @@ func groupMemory(self, mount string) int64 {
 		}
 	}
 	return least
-}
-
-// contains reports whether a list with commas has a word.
-func contains(list, word string) bool {
-	for w := range strings.SplitSeq(list, ",") {
-		if w == word {
-			return true
-		}
-	}
-	return false
 }

@@ -187,14 +187,12 @@ func (r *run) unbundleFile(ctx context.Context) error {
 	opt := engine.UnbundleOptions{
 		Type:         r.readType(),
 		Input:        r.input.Value[0],
+		Requests:     r.requests(),
 		Read:         r.read(),
 		Rules:        r.rules(),
 		Trace:        r.trace(),
 		AllowMissing: r.allowMissing.Value,
 		DryRun:       r.printCommands.Value,
-	}
-	for i, id := range r.ids {
-		opt.Requests = append(opt.Requests, engine.UnbundleRequest{Target: id, Output: r.output.Value[i]})
 	}
 	result, err := r.Session.Unbundle(ctx, opt)
 	if err != nil {
@@ -209,18 +207,23 @@ func (r *run) unbundleFile(ctx context.Context) error {
 }
 
 func (r *run) unbundleArchive(ctx context.Context) error {
-	opt := engine.UnbundleArchiveOptions{
+	return r.Session.UnbundleArchive(ctx, engine.UnbundleArchiveOptions{
 		Input:        r.input.Value[0],
+		Requests:     r.requests(),
 		Read:         r.read(),
 		Rules:        r.rules(),
 		Trace:        r.trace(),
 		AllowMissing: r.allowMissing.Value,
 		Check:        r.checkArchive.Value,
-	}
+	})
+}
+
+// requests returns the targets and their outputs.
+func (r *run) requests() (all []engine.UnbundleRequest) {
 	for i, id := range r.ids {
-		opt.Requests = append(opt.Requests, engine.UnbundleRequest{Target: id, Output: r.output.Value[i]})
+		all = append(all, engine.UnbundleRequest{Target: id, Output: r.output.Value[i]})
 	}
-	return r.Session.UnbundleArchive(ctx, opt)
+	return all
 }
 
 func (r *run) read() engine.ReadOptions {
@@ -241,10 +244,8 @@ func (r *run) rules() target.Rules {
 // trace returns the function that explains every comparison, nil if no explanation is
 // requested.
 func (r *run) trace() func(target.Match) {
-	for _, kind := range r.debugOnly.Value {
-		if kind == "CodeObjectCompatibility" {
-			return func(m target.Match) { fmt.Fprintln(r.Stderr, m) }
-		}
+	if !slices.Contains(r.debugOnly.Value, "CodeObjectCompatibility") {
+		return nil
 	}
-	return nil
+	return func(m target.Match) { fmt.Fprintln(r.Stderr, m) }
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
 )
 
 // mistake is an error in the command line, in LLVM's words.
@@ -15,19 +16,17 @@ func (m mistake) Error() string { return string(m) }
 
 // merge adds the deprecated lists of files to the others.
 func (r *run) merge() error {
-	if r.input.Count != 0 && r.inputs.Count != 0 {
-		return mistake("-inputs and -input cannot be used together, use only -input instead")
-	}
-	if len(r.inputs.Value) > 0 {
-		fmt.Fprintf(r.Stderr, "%s: warning: -inputs is deprecated, use -input instead\n", r.Name)
-		r.input.Value = r.inputs.Value
-	}
-	if r.output.Count != 0 && r.outputs.Count != 0 {
-		return mistake("-outputs and -output cannot be used together, use only -output instead")
-	}
-	if len(r.outputs.Value) > 0 {
-		fmt.Fprintf(r.Stderr, "%s: warning: -outputs is deprecated, use -output instead\n", r.Name)
-		r.output.Value = r.outputs.Value
+	for _, files := range []struct {
+		name      string
+		one, many *llvmcl.Opt[[]string]
+	}{{"-input", r.input, r.inputs}, {"-output", r.output, r.outputs}} {
+		if files.one.Count != 0 && files.many.Count != 0 {
+			return mistake(fmt.Sprintf("%[1]ss and %[1]s cannot be used together, use only %[1]s instead", files.name))
+		}
+		if len(files.many.Value) > 0 {
+			fmt.Fprintf(r.Stderr, "%s: warning: %[2]ss is deprecated, use %[2]s instead\n", r.Name, files.name)
+			files.one.Value = files.many.Value
+		}
 	}
 	return nil
 }

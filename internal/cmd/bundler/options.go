@@ -47,17 +47,9 @@ func newOptions(r release.Release) *options {
 		Category: "clang-offload-bundler options",
 		// Scripts read this: the release that the program follows.
 		Version: fmt.Sprintf("Debian clang-offload-bundler version %s (%s)", r.Version, r.Package),
-		Order:   order,
-		Syntax:  r.Syntax,
 	}}
 	t := &o.tool
-	if r.LinearProbing() {
-		t.Order = orderNextBucket
-	}
-	if !r.Syntax.HelpAlias {
-		o.help = t.Bool("h", "Alias for -help")
-		o.help.Hide()
-	}
+	o.help = r.SetUp(t, order, orderNextBucket)
 	o.input = t.Strings("input", "string", "Input file. Can be specified multiple times for multiple input files.")
 	o.inputs = t.List("inputs", "string", "[<input file>,...] (deprecated)")
 	o.output = t.Strings("output", "string", "Output file. Can be specified multiple times for multiple output files.")

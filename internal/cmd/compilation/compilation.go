@@ -5,6 +5,7 @@ package compilation
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,12 +152,8 @@ func recorded(record string, stderr *messages, compile func() error) error {
 	err := compile()
 	stderr.to = to
 	rest, moved := MoveResources(printed.String(), record)
-	if _, failed := io.WriteString(to, rest); err == nil {
-		if err = failed; err == nil {
-			err = moved
-		}
-	}
-	return err
+	_, failed := io.WriteString(to, rest)
+	return cmp.Or(err, failed, moved)
 }
 
 // MoveResources moves remarks about the resources of kernels from messages of clang or lld to an optimization record that exists,
@@ -171,10 +168,7 @@ func MoveResources(messages, record string) (rest string, err error) {
 		return rest, err
 	}
 	_, err = file.WriteString(remarks)
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	return rest, err
+	return rest, cmp.Or(err, file.Close())
 }
 
 // list returns the list of headers that clang did not read.

@@ -3,12 +3,12 @@ package linkerwrapper
 import (
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/cmd/release"
 	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/link"
 )
@@ -31,7 +31,7 @@ func (w *wrapper) read(words []word) error {
 // they are.
 func (w *wrapper) readGlobal(words []word) {
 	w.canonical, w.granularity = true, defaultGranularity
-	w.opt.HostTriple = defaultTriple()
+	w.opt.HostTriple = release.HostTriple()
 	for i := range words {
 		switch word := &words[i]; word.id {
 		case optSysroot:
@@ -182,15 +182,4 @@ func (w *wrapper) complete(host hostArgs) {
 	}
 	opt.Device.Output = opt.Output
 	opt.Device.HostLLD = strings.HasSuffix(strings.TrimSuffix(opt.Linker, ".exe"), "lld")
-}
-
-// defaultTriple is LLVM's for the machine that the program runs on.
-func defaultTriple() string {
-	switch runtime.GOARCH {
-	case "amd64":
-		return "x86_64-pc-linux-gnu"
-	case "arm64":
-		return "aarch64-unknown-linux-gnu"
-	}
-	return runtime.GOARCH + "-unknown-linux-gnu"
 }

@@ -217,20 +217,9 @@ func (t *Tool) Int(name, operand, help string, value int32) *Opt[int32] {
 
 // parseNumber parses a number whose prefix selects its base: 0x, 0b, 0o, and also 0 for octal.
 func parseNumber(s string) (uint64, bool) {
-	base := 10
-	switch {
-	case len(s) > 1 && strings.EqualFold(s[:2], "0x"):
-		s, base = s[2:], 16
-	case len(s) > 1 && strings.EqualFold(s[:2], "0b"):
-		s, base = s[2:], 2
-	case strings.HasPrefix(s, "0o"):
-		s, base = s[2:], 8
-	case len(s) > 1 && s[0] == '0' && '0' <= s[1] && s[1] <= '9':
-		s, base = s[1:], 8
-	}
-	if strings.ContainsAny(s, "+-_") {
+	if strings.ContainsAny(s, "O_") { // which Go accepts
 		return 0, false
 	}
-	n, err := strconv.ParseUint(s, base, 64)
+	n, err := strconv.ParseUint(s, 0, 64)
 	return n, err == nil
 }

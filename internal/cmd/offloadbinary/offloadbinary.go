@@ -64,14 +64,7 @@ func newOptions(r release.Release) *options {
 		Version:  "Debian LLVM version " + packerVersion(r) + "\n  Optimized build.",
 	}}
 	t := &o.tool
-	t.Order, t.Syntax = order, r.Syntax
-	if r.LinearProbing() {
-		t.Order = orderNextBucket
-	}
-	if !r.Syntax.HelpAlias {
-		o.help = t.Bool("h", "Alias for -help")
-		o.help.Hide()
-	}
+	o.help = r.SetUp(t, order, orderNextBucket)
 	o.output = t.String("o", "file", "Write output to <file>.")
 	o.inputs = t.Positionals(" Extract from <file>.")
 	o.images = t.Strings("image", "<key>=<value>,...", "List of key and value arguments. Required keywords are 'file' and 'triple'.")

@@ -4,11 +4,11 @@
 package offloadwrapper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path"
-	"runtime"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
@@ -88,9 +88,7 @@ func run(ctx context.Context, call *command.Call, opt engine.RegisterOptions) er
 		return errors.New("CUDA / HIP offloading uses a single fatbinary or offload bundle")
 	}
 	opt.Relocatable = opt.Relocatable && opt.Kind == offloadbinary.OpenMP
-	if opt.Triple == "" {
-		opt.Triple = defaultTriple()
-	}
+	opt.Triple = cmp.Or(opt.Triple, release.HostTriple())
 	return call.Session.Register(ctx, opt)
 }
 
@@ -102,12 +100,4 @@ func message(err error, output string) string {
 		return system.Reason()
 	}
 	return err.Error()
-}
-
-// defaultTriple is LLVM's for the machine that the program runs on.
-func defaultTriple() string {
-	if runtime.GOARCH == "arm64" {
-		return "aarch64-unknown-linux-gnu"
-	}
-	return "x86_64-pc-linux-gnu"
 }

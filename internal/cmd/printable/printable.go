@@ -23,17 +23,21 @@ func Text(s string) string { return escape(s, "\n\t") }
 
 // Error returns the message of err as one line, or as a line for each error that errors.Join
 // combined.
-func Error(err error) string {
+func Error(err error) string { return strings.Join(Lines(err, error.Error), "\n") }
+
+// Lines returns the message of err, or those of the errors that errors.Join combined: each is a
+// line, the Name of what message returns.
+func Lines(err error, message func(error) string) (lines []string) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var lines, plain []string
+		var plain []string
 		for _, e := range joined.Unwrap() {
-			lines, plain = append(lines, Error(e)), append(plain, e.Error())
+			lines, plain = append(lines, Lines(e, message)...), append(plain, e.Error())
 		}
 		if strings.Join(plain, "\n") == err.Error() {
-			return strings.Join(lines, "\n")
+			return lines
 		}
 	}
-	return Name(err.Error())
+	return []string{Name(message(err))}
 }
 
 // escape returns s with all that is neither printable nor in keep escaped.

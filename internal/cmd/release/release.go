@@ -5,6 +5,7 @@ package release
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/target"
@@ -58,6 +59,32 @@ var releases = []Release{
 		AnyTypeOfEmpty: true, ListsMembers: true, Syntax: llvmcl.Syntax{EmptyQuotes: true, StrictBools: true, NoGroups: true, HelpAlias: true},
 		CompressesContainers: true,
 	},
+}
+
+// SetUp gives a tool the syntax of the release, and the order of its options in LLVM's hash table:
+// nextBucket in releases with linear probing. It adds the option -h, except where every tool has
+// it, and then returns nil.
+func (r Release) SetUp(tool *llvmcl.Tool, order, nextBucket []string) (help *llvmcl.Opt[bool]) {
+	tool.Order, tool.Syntax = order, r.Syntax
+	if r.LinearProbing() {
+		tool.Order = nextBucket
+	}
+	if !r.Syntax.HelpAlias {
+		help = tool.Bool("h", "Alias for -help")
+		help.Hide()
+	}
+	return help
+}
+
+// HostTriple is LLVM's triple for the machine that the program runs on.
+func HostTriple() string {
+	switch runtime.GOARCH {
+	case "amd64":
+		return "x86_64-pc-linux-gnu"
+	case "arm64":
+		return "aarch64-unknown-linux-gnu"
+	}
+	return runtime.GOARCH + "-unknown-linux-gnu"
 }
 
 // Of returns the release of that number.

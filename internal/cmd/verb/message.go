@@ -20,28 +20,20 @@ import (
 // Errors of files have the format of LLVM's tools, for the drop-ins; messages of verbs have names
 // of files without quotes.
 func messages(call *command.Call, err error) []string {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var lines, plain []string
-		for _, e := range joined.Unwrap() {
-			lines, plain = append(lines, messages(call, e)...), append(plain, e.Error())
+	return printable.Lines(err, func(err error) string {
+		var file interface {
+			error
+			Plain() string
 		}
-		if strings.Join(plain, "\n") == err.Error() {
-			return lines
+		if !errors.As(err, &file) {
+			return err.Error()
 		}
-	}
-	message := err.Error()
-	var file interface {
-		error
-		Plain() string
-	}
-	if errors.As(err, &file) {
 		plain := file.Plain()
 		if name, dir := missingDirectory(call, err); dir != "" {
 			plain = name + ": directory " + dir + " does not exist"
 		}
-		message = strings.Replace(message, file.Error(), plain, 1)
-	}
-	return []string{printable.Name(message)}
+		return strings.Replace(err.Error(), file.Error(), plain, 1)
+	})
 }
 
 // formatOf returns the format of a file, see check.Format; "" if it cannot be read.
