@@ -439,8 +439,7 @@ func studyOf(c content.Content, file *DeviceFile) (*study, error) {
 		}
 		d := studiedImage{section: e.Section, members: strings.Join(e.Members, "\x00"), id: e.ID, container: e.Container, size: e.Size, kernels: kernelNames(img)}
 		if img.Format == kernels.CodeObject {
-			code := img.Target
-			d.code = &code
+			d.code = new(img.Target)
 		}
 		s.images = append(s.images, d)
 	}

@@ -278,8 +278,7 @@ func (c *coverer) group(file *DeviceFile) []coverage.Bundle {
 func coverageImage(e *images.DeviceImage, img *kernels.Image) coverage.Image {
 	c := coverage.Image{ID: e.ID, Size: e.Size, Empty: img.Empty}
 	if img.Format == kernels.CodeObject {
-		target := img.Target
-		c.Code = &target
+		c.Code = new(img.Target)
 	}
 	return c
 }

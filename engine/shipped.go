@@ -112,8 +112,7 @@ func (c *coverer) walk(ctx context.Context, name string, format archives.Format,
 			return c.member(ctx, name, m)
 		})
 	})
-	var placed *images.PlaceError
-	if err != nil && !errors.As(err, &placed) && ctx.Err() == nil {
+	if _, placed := errors.AsType[*images.PlaceError](err); err != nil && !placed && ctx.Err() == nil {
 		err = &images.PlaceError{Place: name, Err: err}
 	}
 	return err

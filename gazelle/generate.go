@@ -42,8 +42,10 @@ type group struct {
 	// flags are those of the unit that the rule is for, or of the directory.
 	flags flags
 	links []string // names of the units that it links
-	// parts are the sources, by path in the repository, that are compiled with other flags.
-	parts []*unit
+	// parts are the sources, by path in the repository, that are compiled with other flags. isPart is
+	// true for the library of such sources: the program links all its objects, as in the Makefile.
+	parts  []*unit
+	isPart bool
 	// The results for the includes: headers and other files of the package, libraries of the
 	// package that have the headers, and what dependencies must provide.
 	hdrs, textual, local []string
@@ -307,7 +309,7 @@ func (g *generator) placeParts(program *group) {
 		}) || slices.ContainsFunc(names, g.isListed) {
 			continue
 		}
-		gr := &group{kind: libraryKind, name: g.free(stemOf(part.srcs[0]), "_hip"), flags: part.flags, srcs: names}
+		gr := &group{kind: libraryKind, name: g.free(stemOf(part.srcs[0]), "_hip"), flags: part.flags, srcs: names, isPart: true}
 		g.groups = append(g.groups, gr)
 		g.note(gr, "flags that %s gives to these sources only", g.folder.hints.file)
 	}
@@ -692,6 +694,9 @@ func (g *generator) setDefaults(r *rule.Rule, gr *group) {
 		return isC(src) && (gr.flags.cAsHIP || g.scan(src).kernel || g.scan(src).chevrons)
 	}) {
 		r.SetAttr(cAsHIPAttr, true)
+	}
+	if gr.isPart {
+		r.SetAttr(alwaysAttr, true)
 	}
 	if len(gr.flags.copts) > 0 {
 		r.SetAttr(coptsAttr, gr.flags.copts)

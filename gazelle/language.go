@@ -44,6 +44,7 @@ const (
 	srcsAttr       = "srcs"
 	hdrsAttr       = "hdrs"
 	textualAttr    = "textual_hdrs"
+	alwaysAttr     = "alwayslink"
 	cAsHIPAttr     = "c_as_hip"
 	coptsAttr      = "copts"
 	linkoptsAttr   = "linkopts"

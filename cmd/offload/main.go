@@ -65,7 +65,7 @@ func interruptible() (context.Context, func()) {
 func runOnce(ctx context.Context, protect func()) int {
 	files.Protect = protect
 	run, raise := dropIn(os.Args[0]), raiseByFlag
-	shows := terminal(os.Stderr)
+	shows, colors := terminal(os.Stderr), terminal(os.Stdout)
 	if !unblocked || signal.Ignored(syscall.SIGINT) || shows || run != nil && toolName(os.Args[0]) != "clang-offload-bundler" {
 		protect()
 	}
@@ -86,7 +86,7 @@ func runOnce(ctx context.Context, protect func()) int {
 		Stdout:    os.Stdout,
 		Stderr:    os.Stderr,
 		LookupEnv: os.LookupEnv,
-		Color:     os.Getenv("NO_COLOR") == "" && terminal(os.Stdout),
+		Color:     colors && os.Getenv("NO_COLOR") == "",
 		Protect:   protect,
 	}
 	if shows {
@@ -104,7 +104,7 @@ func runOnce(ctx context.Context, protect func()) int {
 	}
 	if run != nil {
 		// Scripts read the names in files as LLVM's tools print them.
-		if terminal(os.Stdout) {
+		if colors {
 			call.Stdout = printable.Terminal(call.Stdout)
 		}
 		if shows {

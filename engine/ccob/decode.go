@@ -36,22 +36,17 @@ var manyWindows int64 = 512 << 20
 // errEnough stops a decoder after the required bytes.
 var errEnough = errors.New("enough")
 
-// decoderOptions disable limits of the decoder: this package checks them
-// against the sizes of the bundle.
-var decoderOptions = []zstd.DOption{
-	zstd.WithDecoderConcurrency(1),
-	zstd.WithDecoderMaxWindow(1 << 41),
-	zstd.WithDecoderMaxMemory(1 << 62),
-}
-
 // decoders is a pool of decoders.
-var decoders = sync.Pool{New: func() any {
-	d, err := zstd.NewReader(nil, decoderOptions...)
+var decoders = sync.Pool{New: func() any { return newDecoder(nil) }}
+
+// newDecoder returns a decoder without limits: this package checks them against the sizes of the bundle.
+func newDecoder(r io.Reader) *zstd.Decoder {
+	d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(1<<41), zstd.WithDecoderMaxMemory(1<<62))
 	if err != nil {
 		panic(err) // the options are constant
 	}
 	return d
-}}
+}
 
 // decoderSet holds the decoders of one call, one for each lane. Their windows, of any size,
 // are reused for later frames.

@@ -47,10 +47,7 @@ func TestLent(t *testing.T) {
 	}
 	for _, window := range windows {
 		t.Run(fmt.Sprint(window), func(t *testing.T) {
-			d, err := zstd.NewReader(bytes.NewReader(zst(t, raw, zstd.WithWindowSize(window))), decoderOptions...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := newDecoder(bytes.NewReader(zst(t, raw, zstd.WithWindowSize(window))))
 			defer d.Close()
 			k := &keeper{t: t, want: raw, most: window / 2}
 			if n, err := d.WriteTo(k); n != int64(len(raw)) || err != nil {
@@ -113,10 +110,7 @@ func TestLender(t *testing.T) {
 func TestWindowIsContiguous(t *testing.T) {
 	raw := code(1, 3, 5<<20)
 	for _, size := range []int{largeFrom, 8 << 20} {
-		d, err := zstd.NewReader(bytes.NewReader(zst(t, raw, zstd.WithWindowSize(size))), decoderOptions...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := newDecoder(bytes.NewReader(zst(t, raw, zstd.WithWindowSize(size))))
 		defer d.Close()
 		c := &contiguous{t: t, size: size}
 		if _, err := d.WriteTo(c); err != nil {

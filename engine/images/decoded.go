@@ -61,8 +61,8 @@ func (s *search) withRoom(fn func() error) error {
 // isLimit reports whether an operation failed because it requires more memory than the
 // budget has.
 func isLimit(err error) bool {
-	var limit *budget.LimitError
-	return errors.As(err, &limit)
+	_, limit := errors.AsType[*budget.LimitError](err)
+	return limit
 }
 
 // forgetDecoded releases the bundles that the search decoded for the visit of a source.

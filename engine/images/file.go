@@ -274,9 +274,7 @@ func (f *File) reserve(ctx context.Context, n int64) error {
 // release releases the memory.
 func (f *File) release() {
 	f.inflated.Release()
-	for _, memory := range f.memory {
-		memory.Release()
-	}
+	release(f.memory)
 	f.memory = nil
 }
 
@@ -384,9 +382,9 @@ func (f *File) keep(input Input, has bool) {
 
 // namesFile reports whether an error already names a file.
 func namesFile(err error) bool {
-	var known *files.Error
-	var placed *PlaceError
-	return errors.As(err, &known) || errors.As(err, &placed)
+	_, known := errors.AsType[*files.Error](err)
+	_, placed := errors.AsType[*PlaceError](err)
+	return known || placed
 }
 
 // hasImages reports whether any of the sources has images, or had them.

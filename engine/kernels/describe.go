@@ -82,8 +82,7 @@ func fromCodeObject(o *codeobject.Object, k *codeobject.Kernel) Kernel {
 		DynamicStack: k.DynamicStack, WGPMode: k.WGPMode,
 	}
 	if o.Version > 0 {
-		version := int64(o.Version)
-		d.Version = &version
+		d.Version = new(int64(o.Version))
 	}
 	p := occupancy.ByMach(o.Mach)
 	if p != nil && !p.AGPRs && k.AGPRs == nil && k.VGPRs != nil {

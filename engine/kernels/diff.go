@@ -296,8 +296,7 @@ func figures(k *Kernel) map[string]*int64 {
 		"kernarg": k.Kernarg, "max_workgroup_size": k.MaxWorkgroupSize,
 	}
 	if k.Occupancy != nil {
-		waves := int64(k.Occupancy.WavesPerSIMD)
-		all["occupancy"] = &waves
+		all["occupancy"] = new(int64(k.Occupancy.WavesPerSIMD))
 	}
 	return all
 }

@@ -173,13 +173,9 @@ func (p *layout) head() []byte {
 	at, records := p.start, p.recordsAt
 	for i := range p.images {
 		img := &p.images[i]
-		head = le.AppendUint16(head, uint16(img.Kind))
-		head = le.AppendUint16(head, uint16(img.Offload))
-		head = le.AppendUint32(head, img.Flags)
-		head = le.AppendUint64(head, uint64(records))
-		head = le.AppendUint64(head, uint64(len(img.Strings)))
-		head = le.AppendUint64(head, uint64(at))
-		head = le.AppendUint64(head, uint64(img.Content.Len()))
+		head, _ = binary.Append(head, le, entry{
+			uint16(img.Kind), uint16(img.Offload), img.Flags, uint64(records), uint64(len(img.Strings)), uint64(at), uint64(img.Content.Len()),
+		})
 		records += p.record * len(img.Strings)
 		at += img.Content.Len()
 	}

@@ -58,7 +58,7 @@ var armArchs = []armArch{
 	{"armv7k", "v7k", 7, false},
 }
 
-// armSynonyms are other spellings of the ends of names in armArchs.
+// armSynonyms are other spellings of the ends of names in armArchs, except that of the hyphen before a.
 var armSynonyms = table[string]{
 	{"aarch64", "v8-a"},
 	{"arm64", "v8-a"},
@@ -72,37 +72,18 @@ var armSynonyms = table[string]{
 	{"v6z", "v6kz"},
 	{"v6zk", "v6kz"},
 	{"v7", "v7-a"},
-	{"v7a", "v7-a"},
 	{"v7em", "v7e-m"},
 	{"v7hl", "v7-a"},
 	{"v7l", "v7-a"},
 	{"v7m", "v7-m"},
 	{"v7r", "v7-r"},
 	{"v8", "v8-a"},
-	{"v8.1a", "v8.1-a"},
 	{"v8.1m.main", "v8.1-m.main"},
-	{"v8.2a", "v8.2-a"},
-	{"v8.3a", "v8.3-a"},
-	{"v8.4a", "v8.4-a"},
-	{"v8.5a", "v8.5-a"},
-	{"v8.6a", "v8.6-a"},
-	{"v8.7a", "v8.7-a"},
-	{"v8.8a", "v8.8-a"},
-	{"v8.9a", "v8.9-a"},
-	{"v8a", "v8-a"},
 	{"v8l", "v8-a"},
 	{"v8m.base", "v8-m.base"},
 	{"v8m.main", "v8-m.main"},
 	{"v8r", "v8-r"},
 	{"v9", "v9-a"},
-	{"v9.1a", "v9.1-a"},
-	{"v9.2a", "v9.2-a"},
-	{"v9.3a", "v9.3-a"},
-	{"v9.4a", "v9.4-a"},
-	{"v9.5a", "v9.5-a"},
-	{"v9.6a", "v9.6-a"},
-	{"v9.7a", "v9.7-a"},
-	{"v9a", "v9-a"},
 }
 
 // armPrefixes are the families whose names include a version, the longest
@@ -152,6 +133,8 @@ func armArchOf(name string) armArch {
 	name = armCanonicalName(name)
 	if s, ok := armSynonyms.get(name); ok {
 		name = s
+	} else if version, ok := strings.CutSuffix(name, "a"); ok && strings.HasPrefix(version, "v") && strings.Trim(version, "v.0123456789") == "" {
+		name = version + "-a"
 	}
 	for _, a := range armArchs {
 		if strings.HasSuffix(a.name, name) {

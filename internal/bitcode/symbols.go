@@ -58,8 +58,8 @@ func Symbols(data []byte) ([]string, error) {
 	var names []string
 	unnamed := 0
 	for i, m := range f.modules {
-		s := symbolScan{module: m}
-		if err := m.walk(s.record, s.block); err != nil {
+		s, err := m.scan()
+		if err != nil {
 			return nil, err
 		}
 		written := table.module(i, len(s.globals))
@@ -103,6 +103,12 @@ type symbolScan struct {
 	names    uint64 // bytes of names in the string table
 }
 
+// scan collects the global values of a module.
+func (m module) scan() (*symbolScan, error) {
+	s := &symbolScan{module: m}
+	return s, m.walk(s.record, s.block)
+}
+
 // scanSymbols calls visit with the global values of each module of a bitcode file.
 func scanSymbols(data []byte, visit func(s *symbolScan)) error {
 	f, err := open(data)
@@ -110,11 +116,11 @@ func scanSymbols(data []byte, visit func(s *symbolScan)) error {
 		return err
 	}
 	for _, m := range f.modules {
-		s := symbolScan{module: m}
-		if err := m.walk(s.record, s.block); err != nil {
+		s, err := m.scan()
+		if err != nil {
 			return err
 		}
-		visit(&s)
+		visit(s)
 	}
 	return nil
 }

@@ -208,16 +208,11 @@ func (m *metadata) number(key []byte) *int64 {
 	if m.err != nil {
 		return nil
 	}
-	var v int64
-	var rest []byte
-	var err error
-	switch msgp.NextType(m.rest) {
-	case msgp.IntType, msgp.UintType:
-		v, rest, err = msgp.ReadInt64Bytes(m.rest)
-	default:
+	if t := msgp.NextType(m.rest); t != msgp.IntType && t != msgp.UintType {
 		m.wrongFor(key, "an integer")
 		return nil
 	}
+	v, rest, err := msgp.ReadInt64Bytes(m.rest)
 	if err != nil || v < 0 {
 		m.wrongFor(key, "an integer from 0 to 2^63-1")
 		return nil
@@ -249,8 +244,7 @@ func (m *metadata) truth(key []byte) *bool {
 	if n == nil {
 		return nil
 	}
-	v := *n != 0
-	return &v
+	return new(*n != 0)
 }
 
 // triple reads an array of three integers.

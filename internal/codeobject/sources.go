@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"sort"
 
@@ -121,8 +120,8 @@ func (a *attribution) lines(ranges []addresses) ([]SourceLine, error) {
 		}
 	}
 	var list []SourceLine
-	for p := range maps.Keys(sums) {
-		list = append(list, SourceLine{a.table.Files[p.file], p.line, sums[p]})
+	for p, n := range sums {
+		list = append(list, SourceLine{a.table.Files[p.file], p.line, n})
 	}
 	slices.SortFunc(list, func(a, b SourceLine) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line)) })
 	return list, nil

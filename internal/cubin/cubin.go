@@ -206,8 +206,7 @@ func (p *parser) record(k int, attr, format byte, value uint16, payload []byte) 
 		if len(payload) < 4*i+4 {
 			return nil
 		}
-		n := int64(binary.LittleEndian.Uint32(payload[4*i:]))
-		return &n
+		return new(int64(binary.LittleEndian.Uint32(payload[4*i:])))
 	}
 	switch attr {
 	case attrRegisters, attrFrameSize, attrMinStackSize:
@@ -232,12 +231,10 @@ func (p *parser) record(k int, attr, format byte, value uint16, payload []byte) 
 	}
 	switch x, y, z := word(0), word(1), word(2); {
 	case attr == attrParamSize && format == 3:
-		n := int64(value)
-		p.kernels[k].Params = &n
+		p.kernels[k].Params = new(int64(value))
 	case z == nil || *x|*y|*z >= 1<<20:
 	case attr == attrMaxThreads:
-		n := *x * *y * *z
-		p.kernels[k].MaxThreads = &n
+		p.kernels[k].MaxThreads = new(*x * *y * *z)
 	case attr == attrReqdThreads:
 		p.kernels[k].ReqdWorkgroup = &[3]int64{*x, *y, *z}
 	}
@@ -257,9 +254,8 @@ func (p *parser) symbol(i int64) (*Kernel, error) {
 	if i >= int64(len(p.symbols)) {
 		return nil, nil
 	}
-	k, ok := p.byName[string(p.symbols[i])]
-	if !ok {
-		return nil, nil
+	if k, ok := p.byName[string(p.symbols[i])]; ok {
+		return &p.kernels[k], nil
 	}
-	return &p.kernels[k], nil
+	return nil, nil
 }

@@ -25,7 +25,7 @@ func (e *Error) Error() string { return "'" + e.Name + "': " + e.Reason() }
 // Plain returns the message in the format of the verbs: x: no such file or directory.
 func (e *Error) Plain() string {
 	reason := e.Reason()
-	if errno := syscall.Errno(0); errors.As(e.Err, &errno) {
+	if _, ok := errors.AsType[syscall.Errno](e.Err); ok {
 		r, n := utf8.DecodeRuneInString(reason)
 		reason = string(unicode.ToLower(r)) + reason[n:]
 	}
@@ -96,8 +96,7 @@ func (e *SameFileError) Plain() string {
 // directory.
 func (e *Error) Reason() string {
 	s := e.Err.Error()
-	var errno syscall.Errno
-	if errors.As(e.Err, &errno) {
+	if errno, ok := errors.AsType[syscall.Errno](e.Err); ok {
 		s = errno.Error()
 	}
 	r, n := utf8.DecodeRuneInString(s)
@@ -108,22 +107,18 @@ func (e *Error) Reason() string {
 // operation and path of package os from the error, since the path may be a
 // temporary name.
 func fileError(name string, err error) error {
-	var pe *fs.PathError
-	var le *os.LinkError
-	var se *os.SyscallError
-	var own *Error
-	var lost *inputLost
-	switch {
-	case errors.As(err, &own):
+	if _, ok := errors.AsType[*Error](err); ok {
 		return err
-	case errors.As(err, &lost):
+	}
+	if lost, ok := errors.AsType[*inputLost](err); ok {
 		return lost.error
-	case errors.As(err, &pe):
-		err = pe.Err
-	case errors.As(err, &le):
-		err = le.Err
-	case errors.As(err, &se):
-		err = se.Err
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	} else if e, ok := errors.AsType[*os.LinkError](err); ok {
+		err = e.Err
+	} else if e, ok := errors.AsType[*os.SyscallError](err); ok {
+		err = e.Err
 	}
 	return &Error{Name: name, Err: err}
 }

@@ -56,7 +56,9 @@ type Root struct {
 
 // NewRoot returns a Root for a directory: the sandbox directory of a worker
 // request, or "" for the working directory of the process.
-func NewRoot(dir string) *Root { return &Root{dir: dir} }
+func NewRoot(dir string) *Root {
+	return &Root{dir: dir, inputs: make(map[fileID]string), mapped: make(map[*Input]bool)}
+}
 
 // Declare restricts the Root to the inputs that a worker request lists: opening
 // any other file is an error. Paths are those of the request, relative to the
@@ -140,9 +142,6 @@ func (r *Root) input(name string) (string, error) {
 func (r *Root) opened(id fileID, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.inputs == nil {
-		r.inputs = make(map[fileID]string)
-	}
 	r.inputs[id] = name
 }
 
@@ -158,9 +157,6 @@ func (r *Root) inputNamed(id fileID) (string, bool) {
 func (r *Root) reading(in *Input) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.mapped == nil {
-		r.mapped = make(map[*Input]bool)
-	}
 	r.mapped[in] = true
 }
 

@@ -52,8 +52,7 @@ func NameError(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var known *Error
-	if errors.As(err, &known) {
+	if _, known := errors.AsType[*Error](err); known {
 		return err
 	}
 	return fmt.Errorf("%s: %w", name, err)

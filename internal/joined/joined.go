@@ -46,9 +46,10 @@ func New(size int64, parts []content.Part) (*Parts, error) {
 func (j *Parts) join(p content.Part) error {
 	c := p.Content
 	n := c.Len()
-	if file, off := mappedFile(c); file != nil && j.memory != nil && (off-p.Offset)%pageSize == 0 {
-		head := min((pageSize-p.Offset%pageSize)%pageSize, n)
-		if whole := (n - head) / pageSize * pageSize; whole > 0 {
+	page := pageSize()
+	if file, off := mappedFile(c); file != nil && j.memory != nil && (off-p.Offset)%page == 0 {
+		head := min((page-p.Offset%page)%page, n)
+		if whole := (n - head) / page * page; whole > 0 {
 			if err := j.mapPages(p.Offset+head, c.Slice(head, whole)); err != nil {
 				return err
 			}

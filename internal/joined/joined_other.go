@@ -8,7 +8,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 )
 
-const pageSize = 4096
+func pageSize() int64 { return 4096 }
 
 func (j *Parts) reserve(size int) error {
 	j.data = make([]byte, size)

@@ -99,7 +99,7 @@ func TestPartsMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	if want := int64(6 + 300_001%4096 + 400_000%4096); pageSize == 4096 && j.Copied() != want {
+	if want := int64(6 + 300_001%4096 + 400_000%4096); pageSize() == 4096 && j.Copied() != want {
 		t.Errorf("%d bytes are copied, want %d", j.Copied(), want)
 	}
 	if err := j.Fill(); err != nil {

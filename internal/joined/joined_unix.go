@@ -14,7 +14,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/pages"
 )
 
-var pageSize = int64(os.Getpagesize())
+func pageSize() int64 { return int64(os.Getpagesize()) }
 
 // joinFrom is the size from which mapping costs less than copying.
 const joinFrom = 256 << 10

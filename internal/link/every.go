@@ -226,16 +226,14 @@ func checkEvery(plan *Plan) error {
 // failed describes a failure: which device link it is, and the sources that refer to undefined
 // symbols.
 func (opt *EveryTargetOptions) failed(s *engine.Session, link *Link, sources map[string]string, messages fmt.Stringer, err error) error {
-	var exit *exec.ExitError
-	exited := errors.As(err, &exit)
+	exit, exited := errors.AsType[*exec.ExitError](err)
 	if exited {
 		err = fmt.Errorf("%s: %w", filepath.Base(opt.Clang), exit)
 	}
 	if link == nil {
 		return fmt.Errorf("relocatable link: %w", err)
 	}
-	var empty *Error
-	if errors.As(err, &empty) {
+	if _, empty := errors.AsType[*Error](err); empty {
 		err = fmt.Errorf("%s wrote no image", opt.Clang)
 	}
 	printed := messages.String()

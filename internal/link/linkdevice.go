@@ -53,8 +53,8 @@ func LinkDevice(ctx context.Context, s *engine.Session, opt LinkDeviceOptions) (
 	program := process.Command{Args: opt.Command, Env: opt.Env, Stdout: &printed, Stderr: &printed}
 	err = program.Run(ctx)
 	messages = printed.String()
-	var failed *process.ExitError
-	if !errors.As(err, &failed) {
+	failed, ok := errors.AsType[*process.ExitError](err)
+	if !ok {
 		return messages, err
 	}
 	if undefined := undefinedSymbols(s, messages, opt.Objects, opt.Advice); undefined != nil {

@@ -29,7 +29,6 @@ import (
 	"time"
 
 	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/process"
 )
 
@@ -179,13 +178,11 @@ func (s *Store) Put(key Key, image string, messages []byte) error {
 		return err
 	}
 	defer in.Close()
-	outputs := root.Outputs()
-	defer outputs.Abort()
 	name := s.path(key)
-	if err := outputs.MakeDir(filepath.Dir(name)); err != nil {
-		return err
-	}
-	err = guard.Faults(func() error {
+	err = root.Write(context.Background(), func(outputs *files.Outputs) error {
+		if err := outputs.MakeDir(filepath.Dir(name)); err != nil {
+			return err
+		}
 		out, err := outputs.Create(name)
 		if err != nil {
 			return err
@@ -202,9 +199,6 @@ func (s *Store) Put(key Key, image string, messages []byte) error {
 		_, err = out.Write(append(end, magic...))
 		return err
 	})
-	if err == nil {
-		err = outputs.Commit()
-	}
 	// If another process removes the same result at the same time, nothing is stored.
 	if err := ignoreMissing(err); err != nil {
 		return err
@@ -221,10 +215,7 @@ type result struct {
 
 // trim removes the least recently used results if the store is too large.
 func (s *Store) trim() error {
-	limit := s.Limit
-	if limit == 0 {
-		limit = defaultLimit
-	}
+	limit := cmp.Or(s.Limit, defaultLimit)
 	results, err := s.results()
 	if err != nil {
 		return err

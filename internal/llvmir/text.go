@@ -48,12 +48,15 @@ func (p *printer) typed(v Value) {
 }
 
 // list writes values with their types.
-func (p *printer) list(values []Value) {
-	for i, v := range values {
+func (p *printer) list(values []Value) { p.each(len(values), func(i int) { p.typed(values[i]) }) }
+
+// each calls fn for numbers up to n, and writes a comma between what it writes.
+func (p *printer) each(n int, fn func(i int)) {
+	for i := range n {
 		if i > 0 {
 			p.w.WriteString(", ")
 		}
-		p.typed(v)
+		fn(i)
 	}
 }
 
@@ -188,12 +191,7 @@ func (p *printer) function(f *Function) {
 		}
 	}
 	p.printf("\ndefine internal %s %s(", result, quoted(f.Name))
-	for i, param := range f.Params {
-		if i > 0 {
-			p.w.WriteString(", ")
-		}
-		p.typed(param)
-	}
+	p.each(len(f.Params), func(i int) { p.typed(f.Params[i]) })
 	p.w.WriteString(")")
 	if f.Section != "" {
 		p.printf(" section \"%s\"", f.Section)
@@ -244,22 +242,14 @@ func (p *printer) inst(i *Inst) {
 			p.list(i.args)
 			p.w.WriteString(", ")
 		}
-		for n, to := range i.blocks {
-			if n > 0 {
-				p.w.WriteString(", ")
-			}
-			p.w.WriteString("label %" + to.Name)
-		}
+		p.each(len(i.blocks), func(n int) { p.w.WriteString("label %" + i.blocks[n].Name) })
 	case opPhi:
 		p.printf("phi %s ", i.result.text)
-		for n, v := range i.args {
-			if n > 0 {
-				p.w.WriteString(", ")
-			}
+		p.each(len(i.args), func(n int) {
 			p.w.WriteString("[ ")
-			v.print(p)
+			i.args[n].print(p)
 			p.printf(", %%%s ]", i.blocks[n].Name)
-		}
+		})
 	case opElement:
 		p.printf("getelementptr inbounds %s, ", i.about.text)
 		p.list(i.args)
@@ -286,12 +276,7 @@ func (p *printer) lists(lists []List) {
 	node := 0
 	for _, list := range lists {
 		p.printf("\n!%s = !{", list.Name)
-		for i := range list.Values {
-			if i > 0 {
-				p.w.WriteString(", ")
-			}
-			p.printf("!%d", node+i)
-		}
+		p.each(len(list.Values), func(i int) { p.printf("!%d", node+i) })
 		p.w.WriteString("}\n")
 		node += len(list.Values)
 	}

@@ -190,9 +190,19 @@ func buildArchive(in content.Content, all []stored, o *Options) (*elfedit.Layout
 // moveIndex returns the symbol index with the new offsets of members.
 func moveIndex(old []byte, name string, moved map[int64]int64) ([]byte, error) {
 	data := append([]byte{}, old...)
-	word, order := uint64(4), binary.ByteOrder(binary.BigEndian)
-	first, step := uint64(0), uint64(0) // first offset, distance of offsets
-	var count uint64
+	word, order, bsd := uint64(4), binary.ByteOrder(binary.BigEndian), false
+	switch {
+	case name == "/":
+	case name == "/SYM64/":
+		word = 8
+	case name == "second":
+		order = binary.LittleEndian
+	default:
+		order, bsd = binary.LittleEndian, true
+		if strings.HasPrefix(name, "__.SYMDEF_64") {
+			word = 8
+		}
+	}
 	get := func(at uint64) (uint64, bool) {
 		switch {
 		case at+word > uint64(len(data)) || at+word < at:
@@ -202,24 +212,9 @@ func moveIndex(old []byte, name string, moved map[int64]int64) ([]byte, error) {
 		}
 		return uint64(order.Uint32(data[at:])), true
 	}
-	ok := true
-	switch name {
-	case "/SYM64/":
-		word = 8
-		fallthrough
-	case "/":
-		count, ok = get(0)
-		first, step = word, word
-	case "second":
-		order = binary.LittleEndian
-		count, ok = get(0)
-		first, step = word, word
-	default: // BSD: the size of pairs of name and offset
-		order = binary.LittleEndian
-		if strings.HasPrefix(name, "__.SYMDEF_64") {
-			word = 8
-		}
-		count, ok = get(0)
+	count, ok := get(0)
+	first, step := word, word // first offset, distance of offsets
+	if bsd {                  // the size of pairs of name and offset
 		count /= 2 * word
 		first, step = 2*word, 2*word
 	}

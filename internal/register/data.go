@@ -1,6 +1,8 @@
 package register
 
 import (
+	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -42,10 +44,7 @@ func (d *Data) Write(out content.Sink) error {
 	if err != nil {
 		return err
 	}
-	align := d.Align
-	if align == 0 {
-		align = dataAlign
-	}
+	align := cmp.Or(d.Align, dataAlign)
 	switch {
 	case d.Content.Len() == 0:
 		return errors.New("found an empty file, expected data to embed")
@@ -57,10 +56,7 @@ func (d *Data) Write(out content.Sink) error {
 	if err := CheckIdentifier(d.Symbol); err != nil {
 		return err
 	}
-	size := uint64(d.Size)
-	if size == 0 {
-		size = uint64(d.Content.Len())
-	}
+	size := uint64(cmp.Or(d.Size, d.Content.Len()))
 	name, flags := m.machine.readOnly(), uint64(elf.ShfAlloc)
 	if !d.COFF {
 		flags = m.machine.imageFlags(d.Content.Len())
@@ -73,12 +69,9 @@ func (d *Data) Write(out content.Sink) error {
 	}), size)
 
 	const word = 8
-	var number [word]byte
-	for i := range number {
-		number[i] = byte(size >> (8 * i))
-	}
+	number := binary.LittleEndian.AppendUint64(nil, size)
 	m.export(d.Symbol+"_size", m.Section(object.BuilderSection{
-		Name: m.machine.readOnly(), Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: word, Content: content.Memory(number[:]),
+		Name: m.machine.readOnly(), Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: word, Content: content.Memory(number),
 	}), word)
 	return m.finish(out)
 }

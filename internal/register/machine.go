@@ -51,21 +51,13 @@ var (
 	}
 )
 
-// constants returns the name of the section of constant data with pointers.
-func (m *machine) constants() string {
+// constants returns the section of constant data with pointers, to which the loader
+// writes in ELF.
+func (m *machine) constants() (name string, flags uint64) {
 	if m.coff {
-		return ".rdata"
+		return ".rdata", elf.ShfAlloc
 	}
-	return ".data.rel.ro"
-}
-
-// constantFlags returns the flags of that section: in ELF, the loader writes to
-// it.
-func (m *machine) constantFlags() uint64 {
-	if m.coff {
-		return elf.ShfAlloc
-	}
-	return elf.ShfAlloc | elf.ShfWrite
+	return ".data.rel.ro", elf.ShfAlloc | elf.ShfWrite
 }
 
 // readOnly returns the name of the section of data without pointers.

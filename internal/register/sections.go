@@ -1,7 +1,6 @@
 package register
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -299,7 +298,11 @@ func (m *module) functionsAt(names scope, priority int, destructor bool, list []
 		m.Relocate(section, r.offset, r.typ, m.resolve(names, r.symbol), r.addend)
 	}
 
-	for i, f := range list[:1+bit(destructor)] {
+	called := list[:1]
+	if destructor {
+		called = list[:2]
+	}
+	for i, f := range called {
 		name, typ := m.machine.table(priority, i == 1)
 		flags := uint64(elf.ShfAlloc | elf.ShfWrite)
 		if m.machine.coff {
@@ -316,13 +319,6 @@ func (m *module) functionsAt(names scope, priority int, destructor bool, list []
 	if m.machine.coff {
 		m.exceptions(section, list, starts)
 	}
-}
-
-func bit(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // resolve returns the symbol for a name in code: one of names, or an external
@@ -363,13 +359,8 @@ func (m *module) finish(out content.Sink) error {
 // note returns a note of type NT_GNU_PROPERTY_TYPE_0 with the property that
 // declares the protection that the code supports.
 func (m *machine) note() []byte {
-	var b bytes.Buffer
-	for _, word := range []uint32{4, 16, 5} { // name size, content size, type
-		binary.Write(&b, binary.LittleEndian, word)
-	}
-	b.WriteString("GNU\x00")
-	for _, word := range []uint32{m.property, 4, m.ready, 0} {
-		binary.Write(&b, binary.LittleEndian, word)
-	}
-	return b.Bytes()
+	note, _ := binary.Append(nil, binary.LittleEndian, []uint32{4, 16, 5}) // name size, content size, type
+	note = append(note, "GNU\x00"...)
+	note, _ = binary.Append(note, binary.LittleEndian, []uint32{m.property, 4, m.ready, 0})
+	return note
 }

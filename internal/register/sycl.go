@@ -56,9 +56,8 @@ func (m *module) offloading(image content.Content) object.SectionID {
 
 // constants adds constant data with pointers.
 func (m *module) constants(data []byte) object.SectionID {
-	return m.Section(object.BuilderSection{
-		Name: m.machine.constants(), Type: elf.ShtProgbits, Flags: m.machine.constantFlags(), Align: 16, Content: content.Memory(data),
-	})
+	name, flags := m.machine.constants()
+	return m.Section(object.BuilderSection{Name: name, Type: elf.ShtProgbits, Flags: flags, Align: 16, Content: content.Memory(data)})
 }
 
 // texts are NUL-terminated strings.

@@ -11,6 +11,7 @@ package registered
 import (
 	"bytes"
 	"encoding/binary"
+	"maps"
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
@@ -46,11 +47,7 @@ func Kernels(c content.Content) (names []string, complete bool, err error) {
 	default:
 		r.calls(slots)
 	}
-	for name := range r.names {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names, r.complete, nil
+	return slices.Sorted(maps.Keys(r.names)), r.complete, nil
 }
 
 // reader reads a file.

@@ -18,7 +18,7 @@ def _bundle_whole(ctx, *, alignment, compression, empty, images, out, type):
     add_entries(args, empty, images)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         coding = bool(compression),
         inputs = [image.file for image in images],
         mnemonic = "OffloadBundle",
@@ -56,7 +56,7 @@ def _bundle_parts(ctx, *, alignment, compression, empty, images, out, runs):
         args.add_all(files)
         run_offload(
             ctx,
-            arguments = args,
+            arguments = [args],
             inputs = files,
             mnemonic = "OffloadCompressPart",
             one_frame = True,
@@ -73,7 +73,7 @@ def _bundle_parts(ctx, *, alignment, compression, empty, images, out, runs):
     add_entries(args, empty, images)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         inputs = [image.file for image in images],
         mnemonic = "OffloadCompressPlan",
         outputs = [plan],
@@ -87,7 +87,7 @@ def _bundle_parts(ctx, *, alignment, compression, empty, images, out, runs):
     args.add_all(parts)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         inputs = [plan] + parts,
         mnemonic = "OffloadBundle",
         one_frame = True,

@@ -1,13 +1,13 @@
 """Flags of the C++ toolchain, for compilations of HIP or OpenMP with clang."""
 
-load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load(":clang_options.bzl", "VALUES", "VALUES_AFTER_PREFIX")
-load(":flag_settings.bzl", "FLAG_ATTRS", "FlagBeginningsInfo", "flag_table", "longest_beginning")
+load(":flag_settings.bzl", "flag_table", "longest_beginning")
 load(":flag_tables.bzl", "CPU_ONLY", "HOST_SKIP", "OF_PROCESSORS", "TARGET", "USER_KEEP")
 load(":gcc_options.bzl", "GCC_ONLY")
 load(":messages.bzl", "name_of")
+load(":settings.bzl", "SETTINGS_ATTRS", "settings_of")
 
 # Features whose flags only work with the compiler of the C++ toolchain: they refer to files that only its compilations
 # have, or that only its compiler reads or writes.
@@ -69,7 +69,7 @@ CcDefaultsInfo = provider(
 
 def _cc_defaults_impl(ctx):
     cc = None
-    if not ctx.attr._explain_flags[BuildSettingInfo].value:
+    if not settings_of(ctx).explain_flags:
         cc = _configure(ctx, find_cc_toolchain(ctx, mandatory = False), False)
     if cc:
         for language in _LANGUAGES:
@@ -86,7 +86,7 @@ def _cc_defaults_impl(ctx):
 cc_defaults = rule(
     implementation = _cc_defaults_impl,
     doc = "Computes the flags of the C++ toolchain.",
-    attrs = FLAG_ATTRS,
+    attrs = SETTINGS_ATTRS,
     fragments = ["cpp"],
     toolchains = use_cc_toolchain(mandatory = False),
 )
@@ -171,7 +171,7 @@ def host_flags(ctx, cc, language = "c++"):
 def _host_flags(ctx, cc, language):
     kept = []
     skipped = []
-    skip = ctx.attr._host_skip_copts[FlagBeginningsInfo].table
+    skip = settings_of(ctx).host_skip_copts
     for flag in _flags(_command_line(cc, language, _user_flags(ctx, language))):
         if longest_beginning(flag[0], skip) or _is_gcc_only(flag[0]) or (cc.counted and flag[0] in _GCC_COVERAGE):
             skipped.append(flag)
@@ -182,7 +182,7 @@ def _host_flags(ctx, cc, language):
 
 def _explain(ctx, cc, language, half, skipped):
     """Prints the flags that a half of the code does not get, once, if the setting explain_flags is on."""
-    if not skipped or not ctx.attr._explain_flags[BuildSettingInfo].value:
+    if not skipped or not settings_of(ctx).explain_flags:
         return
     text = "{}: {} code in {} does not get these flags of the C++ toolchain and of --copt: {}".format(
         name_of(ctx.label),
@@ -247,7 +247,7 @@ def device_flags(ctx, cc = None, language = "c++", for_cpu = False, parses_host 
     return _once(cc, ("device flags", language, for_cpu, parses_host), compute) if cc else compute()
 
 def _device_flags(ctx, cc, language, for_cpu, parses_host):
-    keep = ctx.attr._device_keep_copts[FlagBeginningsInfo].table
+    keep = settings_of(ctx).device_keep_copts
     kept = []
     skipped = []
     own = _flags(_command_line(cc, language, [])) if cc else []

@@ -7,7 +7,6 @@ output, the source and its ID. Sources that are compiled in the same way have th
 computed once for a step, and what does not depend on the step, once for a target.
 """
 
-load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":architectures.bzl", "ARCH_COPTS_ATTRS", "DEVICE_LINKOPTS_ATTRS")
 load(":cc_flags.bzl", "device_flags", "headers_files", "host_environment", "host_flags", "without_inclusions")
@@ -15,12 +14,13 @@ load(":device_link.bzl", "AMDGPU_FEATURES", "RECORDED_PASSES", "RESOURCES_PASS",
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "check_counters", "check_rdc", "flag_mapping", "path_of")
 load(":linking.bzl", "host_triple", "linux_triple")
 load(":lto.bzl", "FULL_LTO", "NO_LTO")
-load(":messages.bzl", "flag_of")
 load(":processors.bzl", "INSTRUCTION_SETS")
+load(":program.bzl", "offload_program")
 load(":ptx.bzl", "ptx_feature")
+load(":settings.bzl", "setting_flag", "settings_of")
 load(":sources.bzl", "COMPILE_INPUT", "compilation_id")
 load(":target_ids.bzl", "target_ids")
-load(":toolchains.bzl", "COMPILE_GROUP", "PROGRAM_TYPE", "device_toolchain_of")
+load(":toolchains.bzl", "COMPILE_GROUP", "device_toolchain_of")
 
 # Attributes of rules that only compile device code.
 DEVICE_CODE_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS | LINKER_INPUTS_ATTRS | {
@@ -28,19 +28,19 @@ DEVICE_CODE_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_A
         doc = "Additional compiler flags.",
     ),
     "defines": attr.string_list(
-        doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`. Unlike in `cc_library`, for this target only, because nothing includes its headers.",
+        doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`, unlike in `cc_library` for this target only, because nothing includes its headers.",
     ),
     "deps": attr.label_list(
-        doc = "Libraries whose headers the sources include, such as `cc_library` targets that only have `hdrs`.",
+        doc = "Libraries whose headers the sources include, such as `cc_library` targets that only have `hdrs`. Unlike in `cc_library`, they are not linked, because device code cannot call them.",
         providers = [CcInfo],
     ),
     "hdrs": attr.label_list(
-        doc = "Headers that the sources include, by their path relative to the workspace. Unlike in `cc_library`, for this target only: it is not a library of C++.",
+        doc = "Headers that the sources include, by their path relative to the workspace, unlike in `cc_library` for this target only, because it is not a library of C++.",
         allow_files = True,
         flags = COMPILE_INPUT,
     ),
     "includes": attr.string_list(
-        doc = "Directories to add to the include path, relative to the package; `.` is the package itself. Unlike in `cc_library`, for this target only.",
+        doc = "Directories to add to the include path, unlike in `cc_library` for this target only, because nothing includes its headers. They are relative to the package; `.` is the package itself.",
     ),
 }
 
@@ -62,10 +62,10 @@ def compiler_of(ctx, *, headers = None, cc = None):
     check_rdc(ctx, "--copt", ctx.fragments.cpp.copts)
     triple = linux_triple(ctx)
     of_toolchain = clang.compile_flags + clang.mode_flags[ctx.var["COMPILATION_MODE"]]
-    of_setting = ctx.attr._device_copts[BuildSettingInfo].value
+    of_setting = settings_of(ctx).device_copts
     check_counters(ctx, "flags of the device toolchain", of_toolchain)
     if of_setting:
-        check_counters(ctx, flag_of(ctx.attr._device_copts.label), of_setting)
+        check_counters(ctx, setting_flag("device_copts"), of_setting)
     return struct(
         cc = cc,
         clang = clang,
@@ -74,10 +74,11 @@ def compiler_of(ctx, *, headers = None, cc = None):
         host_flags = lambda language: clang.host_compile_flags + host_flags(ctx, cc, language),
         language_flags = lambda language, parses_host: device_flags(ctx, cc, language, parses_host = parses_host),
         once = {},
+        program = offload_program(ctx, COMPILE_GROUP),
         setting_flags = of_setting,
         target = ["--target=" + triple] if triple else [],
         # Without headers, there is nothing to list.
-        tracks_headers = bool(headers and headers.headers) and ctx.attr._track_headers[BuildSettingInfo].value,
+        tracks_headers = bool(headers and headers.headers) and settings_of(ctx).track_headers,
     )
 
 def _once(compiler, key, compute):
@@ -116,11 +117,14 @@ def compile(ctx, compiler, step, *, src, out, mnemonic, message):
       mnemonic: the action's mnemonic.
       message: the action's progress message, with Bazel's placeholders.
     """
-    shared = _shared(ctx, compiler, step, out)
+    if not step.shared:
+        step.shared.append(_new_shared(ctx, compiler, step, out))
+    shared = step.shared[0]
     outputs = [out]
-    program = shared.program
+    arguments = shared.arguments
     unused = None
-    if not program:
+    own = ctx.actions.args()
+    if not arguments:
         program = ctx.actions.args()
         if shared.lists_headers:
             unused = ctx.actions.declare_file(out.basename + ".unused", sibling = out)
@@ -135,63 +139,56 @@ def compile(ctx, compiler, step, *, src, out, mnemonic, message):
         if step.entries:
             program.add(out, format = "--isolate=%s")
             program.add(step.entries.suffix or compilation_id_of(ctx, compiler, src), format = "--suffix=%s")
+        if shared.recorded:
+            record = optimization_record(ctx, out, step.recorded)
+            outputs.append(record)
+            program.add(record, format = "--record=%s")
+            own.add_all(["-fsave-optimization-record=yaml", "-foptimization-record-passes=" + RECORDED_PASSES, "-Rpass-analysis=" + RESOURCES_PASS])
+            own.add(record, format = "-foptimization-record-file=%s")
         program.add_all(shared.words)
-    own = ctx.actions.args()
-    before = shared.before
-    if step.recorded and ctx.attr._optimization_records[BuildSettingInfo].value:
-        record = optimization_record(ctx, out, step.recorded)
-        recorded = ctx.actions.args()
-        before = before + [recorded]
-        outputs.append(record)
-        recorded.add(record, format = "--record=%s")
-        own.add_all(["-fsave-optimization-record=yaml", "-foptimization-record-passes=" + RECORDED_PASSES, "-Rpass-analysis=" + RESOURCES_PASS])
-        own.add(record, format = "-foptimization-record-file=%s")
-    if step.written == _BY_CLANG:
-        own.add("-o", out)
-    if step.last:
-        own.add_all(step.last)
-    own.add("-" if step.stdin else src)
+        arguments = shared.before + [program, shared.flags]
+    words = ["-o", out] + step.last if step.written == _BY_CLANG else list(step.last)
+    words.append("-" if step.stdin else src)
     if step.has_id:
-        own.add(compilation_id_of(ctx, compiler, src), format = "-cuid=%s")
+        words.append("-cuid=" + (compiler.once.get(src) or compilation_id_of(ctx, compiler, src)))
+    own.add_all(words)
     ctx.actions.run(
-        arguments = before + [program, shared.flags, own],
+        arguments = arguments + [own],
         env = step.env,
         exec_group = COMPILE_GROUP,
-        executable = shared.executable,
+        executable = compiler.program,
         execution_requirements = shared.requirements,
         inputs = depset([src], transitive = shared.inputs),
         mnemonic = mnemonic,
         outputs = outputs,
         progress_message = message,
         resource_set = _resources,
-        tools = shared.tools,
+        tools = [compiler.clang.clang],
         unused_inputs_list = unused,
     )
 
-def _shared(ctx, compiler, step, out):
-    """Returns what all compilations with a step have in common, and keeps it in the step for the next one."""
-    if not step.shared:
-        step.shared.append(_new_shared(ctx, compiler, step, out))
-    return step.shared[0]
-
 def _new_shared(ctx, compiler, step, out):
+    """Returns what all compilations with a step have in common. The step keeps it for the next compilation."""
     headers = compiler.headers if step.reads_headers else None
     lists_headers = bool(headers) and compiler.tracks_headers and step.maps_paths
+    before = ["compile"] + (_once(compiler, "headers", lambda: _listed_headers(ctx, headers)) if lists_headers else [])
     words = step.program + (["--reference=" + step.entries.reference] if step.entries and step.entries.reference else [])
     words = words + ["--", compiler.clang.clang.executable]
+    flags = _flags(ctx, compiler, step, headers, out)
+    recorded = step.recorded and settings_of(ctx).optimization_records
+    same_program = not (lists_headers or recorded or step.stdin or step.entries) and step.written == _BY_CLANG
     program = None
-    if not lists_headers and not step.stdin and not step.entries and step.written == _BY_CLANG:
+    if same_program:
         program = ctx.actions.args()
         program.add_all(words)
     return struct(
-        before = ["compile"] + (_once(compiler, "headers", lambda: _listed_headers(ctx, headers)) if lists_headers else []),
-        executable = ctx.exec_groups[COMPILE_GROUP].toolchains[PROGRAM_TYPE].offload_program,
-        flags = _flags(ctx, compiler, step, headers, out),
+        arguments = before + [program, flags] if program else [],
+        before = before,
+        flags = flags,
         inputs = [_inputs(ctx, compiler, step, headers)],
         lists_headers = lists_headers,
-        program = program,
+        recorded = recorded,
         requirements = _MAPS_PATHS if step.maps_paths else {},
-        tools = [compiler.clang.clang],
         words = words,
     )
 

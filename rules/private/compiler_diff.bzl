@@ -106,7 +106,7 @@ def _compare(ctx, suffix, tried):
         inputs.append(files)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         coding = True,
         inputs = depset(transitive = inputs),
         mnemonic = "OffloadCompilerDiff",

@@ -1,7 +1,6 @@
 """Compression of bundles."""
 
-load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
-load(":messages.bzl", "flag_of")
+load(":settings.bzl", "SETTINGS_ATTRS", "setting_flag", "settings_of")
 
 # The level that the program uses by default.
 _DEFAULT_LEVEL = "fast"
@@ -9,7 +8,7 @@ _DEFAULT_LEVEL = "fast"
 _LEVELS = [_DEFAULT_LEVEL, "small"] + [str(number) for number in range(1, 23)]
 
 # The attributes of a rule that creates a bundle.
-COMPRESSION_ATTRS = {
+COMPRESSION_ATTRS = SETTINGS_ATTRS | {
     "bundle_version": attr.int(
         doc = "Version of the compressed bundle format: 3, or 2 for ROCm before 7. If 0, the value of the setting `//rules/settings:bundle_version`.",
     ),
@@ -28,10 +27,6 @@ COMPRESSION_ATTRS = {
         default = "auto",
         values = ["auto", "off", "on"],
     ),
-    "_bundle_version": attr.label(default = "//rules/settings:bundle_version"),
-    "_compress": attr.label(default = "//rules/settings:compress"),
-    "_compression_level": attr.label(default = "//rules/settings:compression_level"),
-    "_incremental": attr.label(default = "//rules/settings:incremental"),
 }
 
 def compression_of(ctx, where):
@@ -47,24 +42,25 @@ def compression_of(ctx, where):
       incremental: whether to build the bundle in parts;
       version_flags: flags of the commands that write the container.
     """
+    settings = settings_of(ctx)
     compress = ctx.attr.compress
     if compress == "auto":
-        compress = ctx.attr._compress[BuildSettingInfo].value
+        compress = settings.compress
     if compress == "auto":
         compress = "zstd" if ctx.var["COMPILATION_MODE"] == "opt" else "none"
     incremental = ctx.attr.incremental
     if incremental == "auto":
-        incremental = ctx.attr._incremental[BuildSettingInfo].value
+        incremental = settings.incremental
     if incremental == "auto":
         # A target that sets compress has a large bundle. A setting may compress
         # thousands of small bundles.
         incremental = "on" if ctx.attr.compress == "zstd" else "off"
-    version = ctx.attr.bundle_version or ctx.attr._bundle_version[BuildSettingInfo].value
-    level = ctx.attr.compression_level or ctx.attr._compression_level[BuildSettingInfo].value
+    version = ctx.attr.bundle_version or settings.bundle_version
+    level = ctx.attr.compression_level or settings.compression_level
     if version not in (2, 3):
         fail("{}: bundle_version is {}, expected 3, or 2 for ROCm before 7".format(where, version))
     if level not in _LEVELS:
-        by = "" if ctx.attr.compression_level else " (the setting {})".format(flag_of(ctx.attr._compression_level.label))
+        by = "" if ctx.attr.compression_level else " (the setting {})".format(setting_flag("compression_level"))
         fail("{}: compression_level is {}{}, expected \"fast\", \"small\", or a level of LLVM's tools from \"1\" to \"22\"".format(where, repr(level), by))
     if compress == "none":
         return None

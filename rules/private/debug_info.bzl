@@ -38,7 +38,7 @@ def split_debug_info(ctx, target, out):
     args.add(debug_info, format = "--debug-info=%s")
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         group = LINK_GROUP,
         inputs = [whole],
         mnemonic = "OffloadSplitDebug",

@@ -20,7 +20,7 @@ def _default_runtime_impl(ctx):
         args.add(ctx.attr.message.format(library = "lib" + library))
         run_offload(
             ctx,
-            arguments = args,
+            arguments = [args],
             inputs = [],
             mnemonic = "OffloadRequire",
             outputs = [out],

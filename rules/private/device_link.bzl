@@ -5,11 +5,12 @@ A rule calls `device_link` for each link, with the result of `hip_link_step`, `p
 flags of the toolchain, flags of the Bazel target, inputs.
 """
 
-load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load(":flags.bzl", "add_flags")
+load(":program.bzl", "offload_arguments", "offload_program", "run_offload")
 load(":ptx.bzl", "ptx_feature")
+load(":settings.bzl", "settings_of")
 load(":target_ids.bzl", "target_ids")
-load(":toolchains.bzl", "LINK_GROUP", "PROGRAM_TYPE", "check_links_ptx", "device_toolchain_of")
+load(":toolchains.bzl", "LINK_GROUP", "check_links_ptx", "device_toolchain_of")
 
 # Compiler flags that affect the code that a link generates from bitcode. Clang's driver passes the same flags to its
 # own device links. The bitcode contains the rest, as function attributes and module flags.
@@ -103,7 +104,7 @@ def generation_flags(ctx, toolchain, copts, target = None):
     Returns:
       list of strings for `add_flags`.
     """
-    flags = toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + copts + ctx.attr._device_copts[BuildSettingInfo].value
+    flags = toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + copts + settings_of(ctx).device_copts
     return code_generation_flags(flags, target)
 
 # The passes in optimization records, as clang's flags have them: those whose remarks are about registers, spills and scratch.
@@ -144,16 +145,21 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
       message: the action's progress message, with Bazel's placeholders.
       checked: list of Files that must exist before the link.
     """
-    shared = _shared(ctx, step, out)
+    if not step.shared:
+        step.shared.append(_new_shared(ctx, step, out))
+    shared = step.shared[0]
     objects = [object.file for object in linked]
-    library = [object.file for object in step.library]
-    call = _arguments_of_program(ctx)
+    call = ctx.actions.args()
     call.add_all(shared.words)
+    args = ctx.actions.args()
+    if len(objects) + len(shared.library) > _FEW:
+        call.use_param_file("@%s")
+        call.set_param_file_format("multiline")
+        _in_file_of_clang(args)
     call.add_all(linked + step.library, map_each = _object_words)
-    args = _arguments_of_clang(ctx)
     args.add("-o", out)
     outputs = [out]
-    if step.recorded and ctx.attr._optimization_records[BuildSettingInfo].value:
+    if shared.recorded:
         record = optimization_record(ctx, out, step.recorded)
         outputs.append(record)
         args.add(record, format = "-Wl,-plugin-opt=opt-remarks-filename=%s")
@@ -162,69 +168,77 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
             # Several threads would print them.
             call.add(record, format = "--record=%s")
             args.add("-Wl,-plugin-opt=-pass-remarks-analysis=" + RESOURCES_PASS)
-    call.add_all(shared.clang)
+    call.add("--", shared.clang.executable)
     if step.by_linker:
         # Only the linker gets these files: the driver would optimize bitcode again before linking it.
         args.add_all(objects, before_each = "-Xlinker")
-        if library:
+        if shared.library:
             args.add("-Wl,--start-lib")
-            args.add_all(library, before_each = "-Xlinker")
+            args.add_all(shared.library, before_each = "-Xlinker")
             args.add("-Wl,--end-lib")
     else:
-        args.add_all(objects)
-        if library:
-            args.add_all(library)
-    _run(
+        args.add_all(objects + shared.library)
+    run_offload(
         ctx,
-        shared.toolchain,
-        arguments = [call, shared.arguments, args],
-        inputs = depset(objects + library + checked, transitive = [shared.files]),
-        message = message,
+        arguments = [call, shared.flags, args],
+        group = LINK_GROUP,
+        inputs = depset(objects + checked, transitive = shared.inputs),
         mnemonic = mnemonic,
         outputs = outputs,
+        program = shared.program,
+        progress_message = message,
+        requirements = _REQUIREMENTS,
         resources = _resources,
+        tools = [shared.clang],
     )
 
+# The program is not a worker: clang requires a process with its own directory and environment.
 _REQUIREMENTS = {"supports-path-mapping": "1"}
 
 def _object_words(object):
     return ["--object=" + object.file.path, "--source=" + object.source]
 
-def _arguments_of_clang(ctx):
-    args = ctx.actions.args()
+# The number of linked files up to which the command line of a link fits into any limit.
+_FEW = 20
+
+def _in_file_of_clang(args):
+    """Allows a parameter file for arguments of clang."""
 
     # The program leaves files with two @ to clang, which reads another format.
     args.use_param_file("@@%s")
     args.set_param_file_format("shell")
-    return args
 
-def _shared(ctx, step, out):
-    """Returns what all links with a step have in common, and keeps it in the step for the next one."""
-    if not step.shared:
-        toolchain = device_toolchain_of(ctx, LINK_GROUP)
-        args = _arguments_of_clang(ctx)
-        add_flags(args, step.words + step.generation + (toolchain.link_flags + step.linkopts if step.linkopts != None else []), out)
-        words = ["link-device"]
-        if step.advice:
-            words.append("--advice=" + step.advice)
-        if step.without_runtime:
-            words.append("--without-runtime=" + step.without_runtime)
-        step.shared.append(struct(
-            arguments = args,
-            clang = ["--", toolchain.clang.executable],
-            files = _files(ctx, toolchain),
-            toolchain = toolchain,
-            words = words,
-        ))
-    return step.shared[0]
+def _new_shared(ctx, step, out):
+    """Returns what all links with a step have in common. The step keeps it for the next link."""
+    toolchain = device_toolchain_of(ctx, LINK_GROUP)
+    words = ["link-device"]
+    if step.advice:
+        words.append("--advice=" + step.advice)
+    if step.without_runtime:
+        words.append("--without-runtime=" + step.without_runtime)
+    flags = ctx.actions.args()
+    _in_file_of_clang(flags)
+    add_flags(flags, step.words + step.generation + (toolchain.link_flags + step.linkopts if step.linkopts != None else []), out)
+    library = [object.file for object in step.library]
+    files = _files(ctx, toolchain)
+    return struct(
+        clang = toolchain.clang,
+        flags = flags,
+        inputs = [depset(library, transitive = [files]) if library else files],
+        library = library,
+        program = offload_program(ctx, LINK_GROUP),
+        recorded = step.recorded and settings_of(ctx).optimization_records,
+        words = words,
+    )
 
-def _step(*, words, advice = "", by_linker = False, generation = [], in_parts = False, library = [], linkopts = None, recorded = "", without_runtime = ""):
+def _step(*, words, advice = "", by_linker = False, extension = "", generation = [], in_parts = False, library = [], linkopts = None, recorded = "", without_runtime = ""):
     """Returns a step.
 
     Args:
       words: list of strings: the target, and what the link does.
       advice: what to do about undefined symbols, for the message.
       by_linker: whether only the linker gets the objects, not clang's driver.
+      extension: extension of the image, with the dot.
       generation: list of strings for `add_flags`: flags of compilations.
       in_parts: whether the link generates code in several threads.
       library: list of structs like the linked objects, of which only the needed parts are linked.
@@ -238,6 +252,7 @@ def _step(*, words, advice = "", by_linker = False, generation = [], in_parts = 
     return struct(
         advice = advice,
         by_linker = by_linker,
+        extension = extension,
         generation = generation,
         in_parts = in_parts,
         library = library,
@@ -293,6 +308,7 @@ def hip_link_step(ctx, target, *, advice, generates, copts, linkopts, device_onl
     return _step(
         advice = advice,
         by_linker = by_linker,
+        extension = ".spv" if portable else ".co",
         generation = generation_flags(ctx, toolchain, copts, target) if generates or portable else [],
         in_parts = in_parts,
         library = library,
@@ -401,8 +417,7 @@ def link_program(ctx, *, objects, out, host, copts, linkopts):
       linkopts: result of `device_linkopts_of` for all targets.
     """
     toolchain = device_toolchain_of(ctx, LINK_GROUP)
-    call = _arguments_of_program(ctx)
-    call.add("link")
+    call = offload_arguments(ctx, "link")
     call.add(toolchain.clang.executable, format = "--clang=%s")
     call.add(host, format = "--triple=%s")
     call.add(out, format = "--output=%s")
@@ -412,43 +427,24 @@ def link_program(ctx, *, objects, out, host, copts, linkopts):
     call.add("--whole-archive")
     add_flags(call, generation_flags(ctx, toolchain, copts) + toolchain.link_flags + linkopts, out, format_each = "--device-arg=%s")
     call.add_all(objects)
-    _run(
+    run_offload(
         ctx,
-        toolchain,
         arguments = [call],
+        group = LINK_GROUP,
         inputs = depset(objects, transitive = [_files(ctx, toolchain)]),
-        message = "Linking device code %{label}",
         mnemonic = "OffloadLink",
         outputs = [out],
+        progress_message = "Linking device code %{label}",
+        requirements = _REQUIREMENTS,
         resources = _resources_of_program,
+        tools = [toolchain.clang],
     )
 
 def _resources_of_program(_os, _inputs):
     # The links of all targets run in parallel.
     return {"cpu": 2, "memory": 1000}
 
-def _arguments_of_program(ctx):
-    args = ctx.actions.args()
-    args.use_param_file("@%s", use_always = True)
-    args.set_param_file_format("multiline")
-    return args
-
 def _files(ctx, toolchain):
     """Returns the files of the compiler, and those that flags refer to."""
     files = getattr(ctx.files, "additional_linker_inputs", [])
     return depset(files, transitive = [toolchain.link_files]) if files else toolchain.link_files
-
-def _run(ctx, toolchain, *, arguments, inputs, outputs, mnemonic, message, resources):
-    """Registers an action that runs the program, which runs clang."""
-    ctx.actions.run(
-        arguments = arguments,
-        exec_group = LINK_GROUP,
-        executable = ctx.exec_groups[LINK_GROUP].toolchains[PROGRAM_TYPE].offload_program,
-        execution_requirements = _REQUIREMENTS,
-        inputs = inputs,
-        mnemonic = mnemonic,
-        outputs = outputs,
-        progress_message = message,
-        resource_set = resources,
-        tools = [toolchain.clang],
-    )

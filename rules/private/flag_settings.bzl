@@ -55,10 +55,3 @@ flag_beginnings = rule(
         repeatable = True,
     ),
 )
-
-# The attributes of rules that select flags of the C++ toolchain and of `--copt`.
-FLAG_ATTRS = {
-    "_device_keep_copts": attr.label(default = "//rules/settings:device_keep_copts"),
-    "_explain_flags": attr.label(default = "//rules/settings:explain_flags"),
-    "_host_skip_copts": attr.label(default = "//rules/settings:host_skip_copts"),
-}

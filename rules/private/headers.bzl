@@ -2,7 +2,7 @@
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":flags.bzl", "expand_defines")
+load(":flags.bzl", "expand_defines", "expand_path")
 load(":messages.bzl", "name_of")
 load(":sources.bzl", "private_headers_of")
 
@@ -34,14 +34,17 @@ def _repository_define(ctx):
 
 def _collected(ctx, context, local_defines = [], exported = None):
     """Returns headers in the form that compilations take."""
+    headers = context.headers
+    system = context.system_includes
+    external = context.external_includes
     return struct(
         context = exported or context,
         defines = depset(local_defines + [_repository_define(ctx)], transitive = [context.defines]),
-        files = depset(ctx.files.additional_compiler_inputs, transitive = [context.headers]) if ctx.files.additional_compiler_inputs else context.headers,
-        headers = context.headers,
+        files = depset(ctx.files.additional_compiler_inputs, transitive = [headers]) if ctx.files.additional_compiler_inputs else headers,
+        headers = headers,
         includes = context.includes,
         quote_includes = context.quote_includes,
-        system_includes = depset(transitive = [context.system_includes, context.external_includes]) if context.external_includes else context.system_includes,
+        system_includes = depset(transitive = [system, external]) if external else system,
     )
 
 def headers_of(ctx):
@@ -70,7 +73,8 @@ def _context(ctx):
         includes = depset(include_folders(ctx)),
         quote_includes = depset(_with_generated(ctx, [ctx.label.workspace_root or "."])),
     )
-    return cc_common.merge_compilation_contexts(compilation_contexts = [own] + _contexts(ctx))
+    others = _contexts(ctx)
+    return cc_common.merge_compilation_contexts(compilation_contexts = [own] + others) if others else own
 
 def _contexts(ctx):
     return contexts_of(ctx.attr.deps + getattr(ctx.attr, "device_deps", []))
@@ -129,7 +133,7 @@ def include_folders(ctx):
     """
     root = ctx.label.workspace_root
     folders = []
-    for include in ctx.attr.includes:
+    for include in [expand_path(ctx, "includes", text) for text in ctx.attr.includes]:
         parts = [] if include.startswith("/") else [part for part in ctx.label.package.split("/") if part]
         outside = include.startswith("/")
         for part in include.split("/"):

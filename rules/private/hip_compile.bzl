@@ -29,13 +29,13 @@ DEVICE_DEPS_ATTRS = {
 _UNDEFINED = "add a definition to the source, or set rdc = True if another source has one, or add the device_bitcode_library that has one to device_deps"
 _UNDEFINED_RDC = "add a definition to srcs, or add the library that has one to device_deps"
 
-def hip_link(ctx, step, *, folder, target, objects, checked = [], name = ""):
+def hip_link(ctx, step, *, path, target, objects, checked = [], name = ""):
     """Links device code for one architecture.
 
     Args:
       ctx: the rule's context; the rule has `CLANG_GROUPS` and `DEBUG_INFO_ATTRS`.
       step: result of `hip_link_step` for the target.
-      folder: path of the image, relative to the package and without extension; with a name, of its directory.
+      path: path of the image, relative to the package and without extension.
       target: struct returned by `target_ids.complete`.
       objects: list of structs: file (an object or bitcode) and source (its name in messages).
       checked: list of Files that must exist before the link.
@@ -44,7 +44,7 @@ def hip_link(ctx, step, *, folder, target, objects, checked = [], name = ""):
     Returns:
       an `offload_image()`.
     """
-    out = ctx.actions.declare_file(folder + ("/" + name if name else "") + (".spv" if target_ids.is_portable(target) else ".co"))
+    out = ctx.actions.declare_file(path + step.extension)
     whole, debug_info = split_debug_info(ctx, target, out)
     device_link(
         ctx,
@@ -90,7 +90,7 @@ def _check_copies(ctx, *, objects, library, labels, out):
     args.add_all(objects)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         group = LINK_GROUP,
         inputs = objects + library,
         mnemonic = "OffloadDeviceDeps",
@@ -229,9 +229,9 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
                 ctx,
                 link_step,
                 checked = checked,
-                folder = folder,
                 name = unit,
                 objects = [compiled[unit]] if unit else compiled.values(),
+                path = folder + "/" + unit if unit else folder,
                 target = target,
             ))
     return struct(

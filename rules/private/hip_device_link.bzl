@@ -103,7 +103,7 @@ def _hip_device_link_impl(ctx):
         )
         folder = ctx.label.name + "/" + target_ids.file_name(target.target_id)
         objects = [object for library in libraries for object in library.code if object.id == target.id]
-        images.append(hip_link(ctx, step, folder = folder, objects = objects, target = target))
+        images.append(hip_link(ctx, step, objects = objects, path = folder, target = target))
     bundle = bundle_images(
         ctx,
         compression = compression_of(ctx, where),

@@ -131,7 +131,7 @@ def hold_fat_binary(ctx, *, bundle, host, suffix, triple):
     args.add(bundle)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         inputs = [bundle, host],
         mnemonic = "OffloadRegister",
         outputs = [out],
@@ -159,7 +159,7 @@ def require_device_link(ctx, symbol, define = ""):
     args.add(symbol)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         inputs = [],
         mnemonic = "OffloadRequire",
         outputs = [out],
@@ -205,7 +205,7 @@ def register_images(ctx, *, kind, files, own_entries = None, relocatable = False
     args.add_all(files)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         inputs = files + (own_entries or []),
         mnemonic = "OffloadRegister",
         outputs = [out],

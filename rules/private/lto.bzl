@@ -1,7 +1,6 @@
 """The choice of link-time optimization for device code."""
 
-load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
-load(":messages.bzl", "flag_of")
+load(":settings.bzl", "SETTINGS_ATTRS", "setting_flag", "settings_of")
 
 _DRIVER = "default"
 _THIN = "thin"
@@ -14,14 +13,13 @@ NO_LTO = "none"
 _FULL_SINCE = 23
 
 # The attribute of a rule that compiles and links device code.
-LTO_ATTRS = {
+LTO_ATTRS = SETTINGS_ATTRS | {
     "lto": attr.string(
         doc = "Link-time optimization of device code for AMD GPUs: `none`, `full`, or `default`, which uses the setting " +
               "`//rules/settings:lto`. By default, the setting follows the driver of the compiler's release: `full` from LLVM 23 on, " +
               "`none` before. With `none`, `rdc = True` still links bitcode, whose sources are optimized separately.",
         default = _DRIVER,
     ),
-    "_lto": attr.label(default = "//rules/settings:lto"),
 }
 
 def lto_of(ctx, where, release, *, exempt = False):
@@ -38,12 +36,12 @@ def lto_of(ctx, where, release, *, exempt = False):
     """
     value = ctx.attr.lto
     if value == _DRIVER:
-        value = ctx.attr._lto[BuildSettingInfo].value
+        value = settings_of(ctx).lto
     if value == _DRIVER:
         return FULL_LTO if not exempt and (not release or release >= _FULL_SINCE) else NO_LTO
     if value in (FULL_LTO, NO_LTO):
         return value
-    origin = "lto" if ctx.attr.lto != _DRIVER else flag_of(ctx.attr._lto.label)
+    origin = "lto" if ctx.attr.lto != _DRIVER else setting_flag("lto")
     if value == _THIN:
         fail("{}: {} is \"thin\": with ThinLTO of LLVM 22, a kernel gets no scratch memory for a function of another source, which is wrong code; use \"full\"".format(where, origin))
     fail("{}: {} is {}, expected \"default\", \"none\" or \"full\"".format(where, origin, repr(value)))

@@ -24,7 +24,7 @@ def _offload_archive_impl(ctx):
     args.add_all(bundles)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         inputs = bundles,
         mnemonic = "OffloadArchive",
         outputs = [out],

@@ -58,7 +58,7 @@ def _offload_binary_impl(ctx):
         files.append(image.file)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         inputs = files,
         mnemonic = "OffloadPack",
         outputs = [out],

@@ -55,7 +55,7 @@ def _offload_cc_data_impl(ctx):
     args.add(header, format = "--header=%s")
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         inputs = [],
         mnemonic = "OffloadCcHeader",
         outputs = [header],
@@ -71,7 +71,7 @@ def _offload_cc_data_impl(ctx):
     args.add(src)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         inputs = [src],
         mnemonic = "OffloadCcData",
         outputs = [out],

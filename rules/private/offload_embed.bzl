@@ -19,7 +19,7 @@ def _offload_embed_impl(ctx):
     args.add_all(binaries)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         inputs = [ctx.file.src] + binaries,
         mnemonic = "OffloadEmbed",
         outputs = [out],

@@ -27,7 +27,7 @@ def _offload_extract_impl(ctx):
     args.add(src)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         inputs = [src],
         mnemonic = "OffloadExtract",
         outputs = [image.file for image in images],

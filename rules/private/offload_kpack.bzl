@@ -44,7 +44,7 @@ def _offload_kpack_impl(ctx):
         args.add("--complete")
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         coding = ctx.attr.compress != "none",
         inputs = [src],
         mnemonic = "OffloadKpack",

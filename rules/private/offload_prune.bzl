@@ -24,7 +24,7 @@ def _prune(ctx, file, keep):
         args.add("--ignore-missing")
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         coding = ctx.attr.compress != "keep",
         inputs = [file],
         mnemonic = "OffloadPrune",

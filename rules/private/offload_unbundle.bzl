@@ -41,7 +41,7 @@ def _offload_unbundle_impl(ctx):
         args.add(image.file, format = "--entry={}=%s".format(image.id))
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         coding = archive,
         inputs = [file],
         mnemonic = "OffloadUnbundleArchive" if archive else "OffloadUnbundle",

@@ -28,7 +28,7 @@ def _offload_wheel_impl(ctx):
         args.add("--complete")
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         coding = True,
         inputs = wheels,
         mnemonic = "OffloadWheel",

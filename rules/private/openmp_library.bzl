@@ -141,7 +141,7 @@ def _pack(ctx, image, folder, where):
     add_image(args, image, where)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         inputs = [image.file],
         mnemonic = "OffloadPack",
         outputs = [out],

@@ -10,7 +10,7 @@ BUNDLE_GROUP = "bundle"
 # The exec_groups of a rule that runs the program.
 PROGRAM_GROUPS = {BUNDLE_GROUP: exec_group(toolchains = [PROGRAM_TYPE])}
 
-_REQUIREMENTS = {
+_WORKER = {
     "requires-worker-protocol": "proto",
     "supports-multiplex-workers": "1",
     "supports-path-mapping": "1",
@@ -49,28 +49,59 @@ def offload_arguments(ctx, verb):
     args.add(verb)
     return args
 
-def run_offload(ctx, *, arguments, inputs, outputs, mnemonic, progress_message, coding = False, one_frame = False, group = BUNDLE_GROUP):
+def run_offload(
+        ctx,
+        *,
+        arguments,
+        inputs,
+        outputs,
+        mnemonic,
+        progress_message,
+        coding = False,
+        group = BUNDLE_GROUP,
+        one_frame = False,
+        program = None,
+        requirements = _WORKER,
+        resources = None,
+        tools = []):
     """Registers an action that runs the program of the toolchain.
 
     Args:
       ctx: the rule's context; the rule has `PROGRAM_GROUPS`, or `group`, in its exec_groups.
-      arguments: result of `offload_arguments`, with all arguments added.
+      arguments: list of `Args` and strings; for a worker, only the result of `offload_arguments`.
       inputs: list or depset of Files that the program reads.
       outputs: list of Files that it writes.
       mnemonic: the action's mnemonic.
       progress_message: the action's progress message, with Bazel's placeholders.
       coding: whether the program compresses or decompresses; this sets the resources of the action.
-      one_frame: whether the program compresses at most one frame.
       group: the exec group, which has `PROGRAM_TYPE`.
+      one_frame: whether the program compresses at most one frame.
+      program: result of `offload_program` for the group, if the rule already has it.
+      requirements: the action's execution requirements; by default, those of a worker.
+      resources: the action's `resource_set`; by default, according to coding and one_frame.
+      tools: list of other programs that the program runs.
     """
     ctx.actions.run(
-        arguments = [arguments],
+        arguments = arguments,
         exec_group = group,
-        executable = ctx.exec_groups[group].toolchains[PROGRAM_TYPE].offload_program,
-        execution_requirements = _REQUIREMENTS,
+        executable = program or offload_program(ctx, group),
+        execution_requirements = requirements,
         inputs = inputs,
         mnemonic = mnemonic,
         outputs = outputs,
         progress_message = progress_message,
-        resource_set = _frame_resources if one_frame else _coding_resources if coding else _copying_resources,
+        resource_set = resources or (_frame_resources if one_frame else _coding_resources if coding else _copying_resources),
+        tools = tools,
     )
+
+def offload_program(ctx, group):
+    """Returns the program of the toolchain of an exec group.
+
+    Args:
+      ctx: the rule's context.
+      group: the exec group, which has `PROGRAM_TYPE`.
+
+    Returns:
+      a `FilesToRunProvider`.
+    """
+    return ctx.exec_groups[group].toolchains[PROGRAM_TYPE].offload_program

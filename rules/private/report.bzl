@@ -1,11 +1,11 @@
 """An aspect that finds the device code of a target, and a rule that reports it."""
 
-load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBinaryInfo", "OffloadBundleInfo", "OffloadDeviceCodeInfo", "OffloadImagesInfo")
 load(":messages.bzl", "name_of", "place")
 load(":processor_names.bzl", "check_processor")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
+load(":settings.bzl", "SETTINGS_ATTRS", "settings_of")
 
 # The attributes through which programs include code. They do not include tools.
 PROGRAM_ATTRIBUTES = [
@@ -152,7 +152,7 @@ def _report(ctx, files, base, format, out):
     args.add_all(files)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         coding = True,
         inputs = depset(transitive = [files, base, disassembler]),
         mnemonic = "OffloadReport",
@@ -179,7 +179,7 @@ def _validate_growth(ctx, files, base):
     args.add_all(files)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         coding = True,
         inputs = depset(transitive = [files, base]),
         mnemonic = "OffloadCheckGrowth",
@@ -201,7 +201,7 @@ def _validate_coverage(ctx, files):
     args.add_all(files)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         coding = True,
         inputs = files,
         mnemonic = "OffloadCheckCoverage",
@@ -268,7 +268,7 @@ def _offload_report_impl(ctx):
             json = depset([figures]),
             labels = depset([labels]),
             markdown = depset([markdown]),
-            _validation = depset(checked if ctx.attr._validation[BuildSettingInfo].value else []),
+            _validation = depset(checked if settings_of(ctx).validation else []),
         ),
     ]
 
@@ -301,7 +301,7 @@ Default outputs: `NAME.json`, the labels of the targets that produce device code
 
 Output groups: `html`, `markdown`, `json` and `labels`, see above; `_validation`, the results of `covers`, `fail_on` and `max_growth`.
 """,
-    attrs = {
+    attrs = SETTINGS_ATTRS | {
         "base": attr.label_list(
             doc = "Older files, such as those of the last release, to compare with the files of `srcs`. The reports then include a section with the changes.",
             allow_files = True,
@@ -325,9 +325,6 @@ Output groups: `html`, `markdown`, `json` and `labels`, see above; `_validation`
             doc = "Programs, libraries, test suites, or other targets that depend on device code. Reports of the built files read the files of these targets.",
             mandatory = True,
             aspects = [offload_device_code_aspect],
-        ),
-        "_validation": attr.label(
-            default = "//rules/settings:validation",
         ),
     },
     exec_groups = PROGRAM_GROUPS,

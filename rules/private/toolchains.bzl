@@ -1,11 +1,10 @@
 """The toolchain rules, and functions for rules that use them."""
 
-load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":cc_flags.bzl", "CC_DEFAULTS_ATTRS")
 load(":cc_infos.bzl", "link_info")
-load(":flag_settings.bzl", "FLAG_ATTRS")
-load(":messages.bzl", "flag_of", "name_of")
+load(":messages.bzl", "name_of")
+load(":settings.bzl", "SETTINGS_ATTRS", "setting_flag", "settings_of")
 
 PROGRAM_TYPE = Label("//rules/toolchain:program_type")
 TARGET_PROGRAM_TYPE = Label("//rules/toolchain:target_program_type")
@@ -261,12 +260,7 @@ toolchain(
 )
 
 # The attribute of a rule that uses a device compiler.
-DEVICE_ATTRS = CC_DEFAULTS_ATTRS | FLAG_ATTRS | {
-    "_device_compiler": attr.label(default = "//rules/settings:device_compiler"),
-    "_device_copts": attr.label(default = "//rules/settings:device_copts"),
-    "_optimization_records": attr.label(default = "//rules/settings:optimization_records"),
-    "_track_headers": attr.label(default = "//rules/settings:track_headers"),
-}
+DEVICE_ATTRS = CC_DEFAULTS_ATTRS | SETTINGS_ATTRS
 
 _NO_TOOLCHAIN = """{label}: no registered device compiler supports the execution platforms. Add to MODULE.bazel:
     offload = use_extension("@rules_offload//rules:extensions.bzl", "offload")
@@ -292,10 +286,9 @@ def device_toolchain_of(ctx, exec_group):
     """
     toolchain = ctx.exec_groups[exec_group].toolchains[DEVICE_TYPE]
     if not toolchain:
-        setting = ctx.attr._device_compiler
-        name = setting[BuildSettingInfo].value
+        name = settings_of(ctx).device_compiler
         if name:
-            fail(_NOT_THERE.format(flag = flag_of(setting.label), label = name_of(ctx.label), value = name))
+            fail(_NOT_THERE.format(flag = setting_flag("device_compiler"), label = name_of(ctx.label), value = name))
         fail(_NO_TOOLCHAIN.format(label = name_of(ctx.label)))
     if toolchain.missing:
         fail("{}: {}".format(name_of(ctx.label), toolchain.missing))

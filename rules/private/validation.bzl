@@ -1,17 +1,14 @@
 """Validation actions, which run in parallel to the build."""
 
-load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load(":images.bzl", "add_entries")
 load(":program.bzl", "offload_arguments", "run_offload")
+load(":settings.bzl", "SETTINGS_ATTRS", "settings_of")
 load(":sizes.bzl", "parse_size")
 
 # The attributes of a rule that validates its bundle.
-VALIDATION_ATTRS = {
+VALIDATION_ATTRS = SETTINGS_ATTRS | {
     "max_size": attr.string(
         doc = "Maximum size of the file, after compression if it is compressed: an integer and a unit from `B` to `TB` or `TiB`, such as `500MiB`. A larger file fails the validation. If empty, the size is not limited.",
-    ),
-    "_validation": attr.label(
-        default = "//rules/settings:validation",
     ),
 }
 
@@ -29,7 +26,7 @@ def validate_bundle(ctx, *, where, bundle, images, linked = False):
       list of Files for the output group `_validation`.
     """
     max_size = parse_size(ctx.attr.max_size, where + ": max_size") if ctx.attr.max_size else 0
-    if not ctx.attr._validation[BuildSettingInfo].value:
+    if not settings_of(ctx).validation:
         return []
     report = ctx.actions.declare_file(bundle.file.basename + ".entries.json", sibling = bundle.file)
     args = offload_arguments(ctx, "check")
@@ -45,7 +42,7 @@ def validate_bundle(ctx, *, where, bundle, images, linked = False):
     add_entries(args, [id for id in bundle.entry_ids if id not in ids], images)
     run_offload(
         ctx,
-        arguments = args,
+        arguments = [args],
         coding = bundle.compressed,
         inputs = [bundle.file] + [image.file for image in images],
         mnemonic = "OffloadCheck",

@@ -1,8 +1,6 @@
 package bundler
 
 import (
-	"fmt"
-
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
 )
@@ -46,7 +44,7 @@ func newOptions(r release.Release) *options {
 			"this tool if -unbundle is provided.\n",
 		Category: "clang-offload-bundler options",
 		// Scripts read this: the release that the program follows.
-		Version: fmt.Sprintf("Debian clang-offload-bundler version %s (%s)", r.Version, r.Package),
+		Version: "Debian clang-offload-bundler version " + r.Version + " (" + r.Package + ")",
 	}}
 	t := &o.tool
 	o.help = r.SetUp(t, order, orderNextBucket)
