@@ -197,11 +197,10 @@ func otherVerb(call *command.Call, name string) string {
 		return "did you mean check?"
 	case "strip", "thin", "shrink":
 		return "did you mean prune?"
-	case "unpack", "split", "merge", "unzip":
-		return map[string]string{
-			"unpack": "did you mean unbundle or extract?", "unzip": "did you mean unbundle or extract?",
-			"split": "did you mean kpack split or wheel split?", "merge": "did you mean kpack merge or wheel merge?",
-		}[strings.ToLower(name)]
+	case "unpack", "unzip":
+		return "did you mean unbundle or extract?"
+	case "split", "merge":
+		return strings.ToLower("did you mean kpack " + name + " or wheel " + name + "?")
 	case "compare":
 		return "did you mean diff?"
 	}
