@@ -1,7 +1,6 @@
-// Package verb implements the command line of offload. Each verb is one
-// file: a struct of flags, the help text with examples, and a method that converts the flags to
-// the options of an engine operation. Help, completion scripts and man pages are generated from
-// the same descriptions.
+// Package verb implements the command line of offload. Each verb is a variable with its help text and
+// examples, and a function that defines its flags, which set the options of an engine operation. Help,
+// completion scripts and man pages are generated from the same descriptions.
 package verb
 
 import (
