@@ -40,13 +40,18 @@ func (s *Session) Archive(ctx context.Context, opt ArchiveOptions) error {
 		members[i] = ar.NewMember{Name: filepath.Base(opt.Inputs[i]), Data: input.All()}
 	}
 	return s.write(ctx, func(out *files.Outputs) error {
+		if !opt.Check && opt.Read.Warn != nil {
+			for i, input := range inputs {
+				if data := input.Bytes(); object.Identify(data) == object.Unknown {
+					opt.Read.Warn(fmt.Errorf("%s: not a bundle or an object: found %s", opt.Inputs[i], check.Format(data)))
+				}
+			}
+		}
 		err := s.budget.Each(ctx, len(inputs), func(ctx context.Context, i int) error {
 			if opt.Check {
 				if err := s.checkFile(ctx, opt.Inputs[i], opt); err != nil {
 					return err
 				}
-			} else if format := object.Identify(inputs[i].Bytes()); format == object.Unknown && opt.Read.Warn != nil {
-				opt.Read.Warn(fmt.Errorf("%s: not a bundle or an object: found %s", opt.Inputs[i], check.Format(inputs[i].Bytes())))
 			}
 			index(&members[i])
 			return nil
