@@ -4,50 +4,35 @@ import "github.com/rules-offload/rules_offload/internal/xxh3"
 
 // order is Release.Order for tables in which the distance of buckets grows by growth with each probe.
 func order(keys []string, growth uint32) []int {
-	const empty = -1
-	type slot struct {
-		hash uint32
-		key  int // index into keys
-	}
-	newTable := func(n int) []slot {
-		t := make([]slot, n)
-		for i := range t {
-			t[i].key = empty
+	buckets := make([]int, 16) // index into keys plus 1
+	insert := func(i int) (isNew bool) {
+		mask := uint32(len(buckets) - 1)
+		b := uint32(xxh3.Hash(keys[i])) & mask
+		for step := uint32(1); buckets[b] != 0 && keys[buckets[b]-1] != keys[i]; step += growth {
+			b = (b + step) & mask
 		}
-		return t
+		isNew, buckets[b] = buckets[b] == 0, i+1
+		return isNew
 	}
-	table := newTable(16)
 	items := 0
-	for i, k := range keys {
-		hash := uint32(xxh3.Hash(k))
-		b := hash & uint32(len(table)-1)
-		for step := uint32(1); table[b].key != empty && keys[table[b].key] != k; step += growth {
-			b = (b + step) & uint32(len(table)-1)
-		}
-		if table[b].key == empty {
+	for i := range keys {
+		if insert(i) {
 			items++
 		}
-		table[b] = slot{hash, i}
-		if items*4 <= len(table)*3 {
-			continue
-		}
-		old := table
-		table = newTable(2 * len(old))
-		for _, s := range old {
-			if s.key == empty {
-				continue
+		if items*4 > len(buckets)*3 {
+			old := buckets
+			buckets = make([]int, 2*len(old))
+			for _, b := range old {
+				if b != 0 {
+					insert(b - 1)
+				}
 			}
-			b := s.hash & uint32(len(table)-1)
-			for step := uint32(1); table[b].key != empty; step += growth {
-				b = (b + step) & uint32(len(table)-1)
-			}
-			table[b] = s
 		}
 	}
 	order := make([]int, 0, items)
-	for _, s := range table {
-		if s.key != empty {
-			order = append(order, s.key)
+	for _, b := range buckets {
+		if b != 0 {
+			order = append(order, b-1)
 		}
 	}
 	return order

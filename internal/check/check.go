@@ -405,7 +405,7 @@ func (c *checker) contents(found []Found, entries []Entry) error {
 		case e.Offset < c.at:
 			return fmt.Errorf("entry %s at byte 0x%x overlaps data that ends at byte 0x%x", e.ID, e.Offset, c.at)
 		}
-		if err := c.skip(e.Offset-c.at, "the padding before entry "+e.ID); err != nil {
+		if err := c.skip(io.Discard, e.Offset-c.at, "inside the padding before entry "+e.ID); err != nil {
 			return err
 		}
 		if err := c.content(order[i:i+shared], entries); err != nil {
@@ -422,13 +422,7 @@ func (c *checker) align(e *Found) error {
 	if n <= 0 {
 		return nil
 	}
-	zeros := &zeroWriter{at: c.at}
-	skipped, err := io.CopyN(zeros, c.in, n)
-	c.at += skipped
-	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("the bundle ends at byte 0x%x, before byte 0x%x, where the empty entry %s should be", c.at, e.Offset, e.ID)
-	}
-	return err
+	return c.skip(&zeroWriter{at: c.at}, n, fmt.Sprintf("before byte 0x%x, where the empty entry %s should be", e.Offset, e.ID))
 }
 
 // zeroWriter checks that all bytes written to it are zero.
@@ -445,12 +439,12 @@ func (z *zeroWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// skip reads n bytes of padding.
-func (c *checker) skip(n int64, what string) error {
-	skipped, err := io.CopyN(io.Discard, c.in, n)
+// skip passes n bytes of padding to w. where says in messages where a shorter bundle ends.
+func (c *checker) skip(w io.Writer, n int64, where string) error {
+	skipped, err := io.CopyN(w, c.in, n)
 	c.at += skipped
 	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("the bundle ends at byte 0x%x, inside %s", c.at, what)
+		return fmt.Errorf("the bundle ends at byte 0x%x, %s", c.at, where)
 	}
 	return err
 }

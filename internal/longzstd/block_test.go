@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// All sequences can be decoded, not only those of a parser: every repeat code, with and without
-// preceding literals, every size of literal run and match, few and many of them.
+// TestBlocks encodes and decodes random sequences, including those that no parser finds: every repeat
+// code with and without preceding literals, every length of literals and matches, few and many sequences.
 func TestBlocks(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
@@ -20,7 +20,7 @@ func TestBlocks(t *testing.T) {
 		var blocks []*block
 		literals := func(n int) {
 			for range n {
-				// Skewed, so that Huffman codes pay.
+				// A skewed distribution, so that Huffman codes make the block smaller.
 				src = append(src, byte(min(r.IntN(alphabet), r.IntN(alphabet))))
 			}
 		}
@@ -83,57 +83,81 @@ func TestBlocks(t *testing.T) {
 			frame = w.append(frame, src, b)
 		}
 		if got := decode(t, frame); !bytes.Equal(got, src) {
-			rt.Fatalf("%d bytes in, %d other bytes out", len(src), len(got))
+			rt.Fatalf("decoded frame: got %d bytes, want the %d bytes that were encoded; first difference at %d", len(got), len(src), firstDifference(got, src))
 		}
 	})
 }
 
+// firstDifference returns the first index at which a and b differ, or the length of the shorter one.
+func firstDifference(a, b []byte) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
+}
+
+// TestCodes checks the code of the smallest and the largest length of each range in RFC 8878, section
+// 3.1.1.3.2.1.1.
 func TestCodes(t *testing.T) {
-	next := uint32(0)
-	for code, bits := range litLenBits[:maxLitCode+1] {
-		for _, n := range []uint32{next, next + 1<<bits - 1} {
-			if got := litLenCode(n); int(got) != code {
-				t.Errorf("literal length %d: code %d, want %d", n, got, code)
+	for _, test := range []struct {
+		name  string
+		bits  []uint8 // extra bits of each code
+		least uint32  // length of the first code
+		code  func(uint32) uint8
+		most  uint32 // the largest length
+	}{
+		{"literals", litLenBits[:maxLitCode+1], 0, litLenCode, 1<<17 - 1},
+		{"matches", matchLenBits[:maxMatchCode+1], minMatch, func(n uint32) uint8 { return matchLenCode(n - minMatch) }, maxMatch},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			next := test.least
+			for want, bits := range test.bits {
+				for _, n := range []uint32{next, next + 1<<bits - 1} {
+					if got := test.code(n); int(got) != want {
+						t.Errorf("length %d: got code %d, want %d", n, got, want)
+					}
+				}
+				next += 1 << bits
 			}
-		}
-		next += 1 << bits
-	}
-	next = 0
-	for code, bits := range matchLenBits[:maxMatchCode+1] {
-		for _, n := range []uint32{next, next + 1<<bits - 1} {
-			if got := matchLenCode(n); int(got) != code {
-				t.Errorf("match length %d: code %d, want %d", n+minMatch, got, code)
+			if got := next - 1; got != test.most {
+				t.Errorf("largest length: got %d, want %d", got, test.most)
 			}
-		}
-		next += 1 << bits
-	}
-	if next-1+minMatch != maxMatch {
-		t.Errorf("longest match %d, want %d", next-1+minMatch, maxMatch)
+		})
 	}
 }
 
+// TestRepeats checks the repeat code of each kind of offset after the offsets 10, 20 and 30.
 func TestRepeats(t *testing.T) {
-	for _, c := range []struct {
+	for _, test := range []struct {
+		name                  string
 		offset, litLen, value uint32
 		after                 repeats
 	}{
-		{10, 1, 1, repeats{10, 20, 30}},
-		{20, 1, 2, repeats{20, 10, 30}},
-		{30, 1, 3, repeats{30, 10, 20}},
-		{9, 1, 12, repeats{9, 10, 20}},
-		{20, 0, 1, repeats{20, 10, 30}},
-		{30, 0, 2, repeats{30, 10, 20}},
-		{9, 0, 3, repeats{9, 10, 20}},
-		{10, 0, 13, repeats{10, 10, 20}},
+		{"first after literals", 10, 1, 1, repeats{10, 20, 30}},
+		{"second after literals", 20, 1, 2, repeats{20, 10, 30}},
+		{"third after literals", 30, 1, 3, repeats{30, 10, 20}},
+		{"first less one after literals", 9, 1, 12, repeats{9, 10, 20}},
+		{"second without literals", 20, 0, 1, repeats{20, 10, 30}},
+		{"third without literals", 30, 0, 2, repeats{30, 10, 20}},
+		{"first less one without literals", 9, 0, 3, repeats{9, 10, 20}},
+		{"first without literals", 10, 0, 13, repeats{10, 10, 20}},
 	} {
-		r := repeats{10, 20, 30}
-		if got := r.value(c.offset, c.litLen); got != c.value || r != c.after {
-			t.Errorf("offset %d behind %d literals: value %d, then %v; want %d, %v", c.offset, c.litLen, got, r, c.value, c.after)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			got := repeats{10, 20, 30}
+			if value := got.value(test.offset, test.litLen); value != test.value {
+				t.Errorf("value of offset %d: got %d, want %d", test.offset, value, test.value)
+			}
+			if got != test.after {
+				t.Errorf("repeats: got %v, want %v", got, test.after)
+			}
+		})
 	}
 }
 
-// What value writes, a decoder reads as the same offset, and both keep the same repeats.
+// TestRepeatsAny decodes the values of random offsets: a decoder gets the same offsets, and the same
+// repeats after each.
 func TestRepeatsAny(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w, r := repeats{1, 4, 8}, repeats{1, 4, 8}
@@ -158,7 +182,7 @@ func TestRepeatsAny(t *testing.T) {
 			}
 			r[0] = v
 			if v != offset || w != r {
-				rt.Fatalf("offset %d behind %d literals becomes %d, repeats %v and %v", offset, litLen, v, w, r)
+				rt.Fatalf("offset after %d literals: got %d with repeats %v, want %d with %v", litLen, v, r, offset, w)
 			}
 		}
 	})

@@ -12,7 +12,7 @@ import (
 
 func init() { prepare() } // tests call parts of the encoder
 
-// readCounts is a decoder's reading of a table description, RFC 8878 section 4.1.1.
+// readCounts reads a table description as a decoder does, see RFC 8878, section 4.1.1.
 func readCounts(b []byte) (log int, norm []int16, size int) {
 	pos := 0
 	get := func(n int) int {
@@ -59,7 +59,7 @@ func readCounts(b []byte) (log int, norm []int16, size int) {
 	return log, norm, (pos + 7) / 8
 }
 
-// decodeStates is a decoder's table: the symbol, bits to read and base of every state.
+// decodeStates returns the table of a decoder: the symbol, the bits to read and the base of each state.
 func decodeStates(log int, norm []int16) (symbol []int, width []int, base []int) {
 	size := 1 << log
 	symbol, width, base = make([]int, size), make([]int, size), make([]int, size)
@@ -96,8 +96,8 @@ func decodeStates(log int, norm []int16) (symbol []int, width []int, base []int)
 	return symbol, width, base
 }
 
-// For all counts, a decoder can read the table, and every transition is the inverse of the
-// decoder's.
+// TestTables makes tables from random counts: a decoder can read each table, and every transition is the
+// inverse of a transition of the decoder.
 func TestTables(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		kind := rapid.IntRange(0, 2).Draw(rt, "kind")
@@ -119,13 +119,14 @@ func TestTables(t *testing.T) {
 		desc := table.appendCounts(nil)
 		gotLog, norm, size := readCounts(desc)
 		if gotLog != int(log) || size != len(desc) || !slices.Equal(norm, table.norm[:top+1]) {
-			rt.Fatalf("wrote log %d %v in %d bytes, read log %d %v in %d", log, table.norm[:top+1], len(desc), gotLog, norm, size)
+			rt.Fatalf("table that was read: got log %d, counts %v, %d bytes; want log %d, counts %v, %d bytes", gotLog, norm, size, log, table.norm[:top+1], len(desc))
 		}
 		table.build(log, top)
 		checkTransitions(rt, &table)
 	})
 }
 
+// checkTransitions compares every transition of a table with the table of a decoder.
 func checkTransitions(t rapid.TB, table *fseTable) {
 	t.Helper()
 	symbol, width, base := decodeStates(int(table.log), table.norm[:table.top+1])
@@ -135,7 +136,7 @@ func checkTransitions(t rapid.TB, table *fseTable) {
 			continue
 		}
 		if at := int(table.start(uint8(s))) - size; symbol[at] != s {
-			t.Fatalf("symbol %d starts in a state of symbol %d", s, symbol[at])
+			t.Fatalf("first state of symbol %d: got a state of symbol %d, want one of symbol %d", s, symbol[at], s)
 		}
 		for state := range size {
 			tr := table.trans[s]
@@ -143,27 +144,32 @@ func checkTransitions(t rapid.TB, table *fseTable) {
 			bits := (from + tr.deltaBits) >> 16
 			to := int(table.next[(from>>bits+tr.deltaFind)%(1<<maxTableLog)]) - size
 			if symbol[to] != s || width[to] != int(bits) || base[to]+state&(1<<bits-1) != state {
-				t.Fatalf("symbol %d from state %d: to state %d with %d bits; there the decoder has symbol %d, %d bits from %d",
+				t.Fatalf("symbol %d from state %d: got state %d with %d bits, want a state in which the decoder has this symbol, width and source; found symbol %d, %d bits from %d",
 					s, state, to, bits, symbol[to], width[to], base[to])
 			}
 		}
 	}
 }
 
+// TestPredefinedTables checks the sums and the transitions of the tables of RFC 8878, section 3.1.1.3.2.2.
 func TestPredefinedTables(t *testing.T) {
-	for kind := range predefined {
-		sum := 0
-		for _, n := range predefined[kind].norm {
-			sum += max(int(n), -int(n))
-		}
-		if sum != 1<<predefined[kind].log {
-			t.Errorf("table %d: probabilities sum to %d", kind, sum)
-		}
-		checkTransitions(t, &predefined[kind])
+	for kind, name := range []string{litLenTable: "literal lengths", offsetTable: "offsets", matchLenTable: "match lengths"} {
+		t.Run(name, func(t *testing.T) {
+			table := &predefined[kind]
+			got := 0
+			for _, n := range table.norm {
+				got += max(int(n), -int(n))
+			}
+			if want := 1 << table.log; got != want {
+				t.Errorf("sum of probabilities: got %d, want %d", got, want)
+			}
+			checkTransitions(t, table)
+		})
 	}
 }
 
-// The example of RFC 8878, appendix A: the first states of the default literal length table.
+// TestDefaultLiteralLengthStates compares the first states of the default table of literal lengths with
+// those in RFC 8878, appendix A.
 func TestDefaultLiteralLengthStates(t *testing.T) {
 	symbol, width, base := decodeStates(6, predefined[litLenTable].norm[:36])
 	type state struct{ Symbol, Bits, Base int }
@@ -173,14 +179,16 @@ func TestDefaultLiteralLengthStates(t *testing.T) {
 	}
 	want := []state{{0, 4, 0}, {0, 4, 16}, {1, 5, 32}, {3, 5, 0}, {4, 5, 0}, {6, 5, 0}, {7, 5, 0}, {9, 5, 0}}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("states (-want +got):\n%s", diff)
 	}
 }
 
+// TestLog2 compares the table of logarithms with those of package math.
 func TestLog2(t *testing.T) {
 	for n := 1; n < len(log2Table); n++ {
-		if want := math.Log2(float64(n)) * (1 << fixedShift); math.Abs(float64(log2Fixed(n))-want) > 1 {
-			t.Errorf("log2(%d) = %d/256, want %.2f", n, log2Fixed(n), want)
+		got, want := float64(log2Fixed(n)), math.Log2(float64(n))*(1<<fixedShift)
+		if math.Abs(got-want) > 1 {
+			t.Errorf("log2(%d) in units of 1/%d: got %.0f, want %.2f", n, 1<<fixedShift, got, want)
 		}
 	}
 }

@@ -16,7 +16,7 @@ func noise(r *rand.Rand, n int) []byte {
 	return b
 }
 
-// prose returns n bytes like the mangled names and metadata of a code object.
+// prose returns n bytes that resemble the mangled names and metadata of a code object.
 func prose(r *rand.Rand, n int) []byte {
 	words := strings.Fields(".args .offset .size .value_kind global_buffer by_value hidden_block_count_x " +
 		"_ZN7rocrand12device_ kernel .kd .sgpr_count .vgpr_count amdgcn-amd-amdhsa-- Lj256E ILi4E PKfS1_ iiiiPT_ EEvT0_")
@@ -30,7 +30,7 @@ func prose(r *rand.Rand, n int) []byte {
 	return []byte(b.String()[:n])
 }
 
-// code returns n bytes like instructions: words from a small skewed set with varying operands.
+// code returns n bytes that resemble instructions: words of a small, skewed set with random operands.
 func code(r *rand.Rand, n int) []byte {
 	var ops [96]uint32
 	for i := range ops {
@@ -47,8 +47,8 @@ func code(r *rand.Rand, n int) []byte {
 	return b[:n]
 }
 
-// edit returns a copy of b with a change about every gap bytes: some words replaced, some inserted,
-// some removed.
+// edit returns a copy of b with a change about every gap bytes: it inserts, removes or replaces a few
+// bytes.
 func edit(r *rand.Rand, b []byte, gap int) []byte {
 	out := make([]byte, 0, len(b)+len(b)/16)
 	for len(b) > 0 {
@@ -70,8 +70,8 @@ func edit(r *rand.Rand, b []byte, gap int) []byte {
 	return out
 }
 
-// bundle returns data that resembles a bundle of archs code objects of about size bytes each:
-// names, code and tables, of which later architectures share most with earlier ones.
+// bundle returns data that resembles a bundle of archs code objects, each of about size bytes and aligned
+// to align: names and code, most of which are the same in all of them.
 func bundle(r *rand.Rand, archs, size, align int) []byte {
 	names := prose(r, size/8)
 	text := code(r, size-size/8)

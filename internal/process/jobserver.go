@@ -148,8 +148,7 @@ func (j *Jobserver) acquireToken(ctx context.Context) (func(), error) {
 func (j *Jobserver) releaseOwn() { j.own <- struct{}{} }
 
 func (j *Jobserver) releaseToken(token byte) func() {
-	var once sync.Once
-	return func() { once.Do(func() { j.put(token) }) }
+	return sync.OnceFunc(func() { j.put(token) })
 }
 
 func (j *Jobserver) put(token byte) { j.write.Write([]byte{token}) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -133,11 +134,5 @@ func (h *Headers) Set(key, value string) {
 
 // Remove removes the fields for which drop returns true.
 func (h *Headers) Remove(drop func(key, value string) bool) {
-	var kept []field
-	for _, f := range h.fields {
-		if !drop(f.key, f.value) {
-			kept = append(kept, f)
-		}
-	}
-	h.fields = kept
+	h.fields = slices.DeleteFunc(slices.Clone(h.fields), func(f field) bool { return drop(f.key, f.value) })
 }

@@ -306,10 +306,13 @@ func (w *Wheel) Check(m *Member, out io.Writer) error {
 		return fmt.Errorf("%s: %.200q has %d bytes, expected %d", w.recordFile(), m.Name, m.Size, row.Size)
 	}
 	algorithm, expected, _ := strings.Cut(row.Hash, "=")
-	h := newHash(algorithm)
-	if h == nil {
+	newHash := map[string]func() hash.Hash{
+		"sha256": sha256.New, "sha384": sha512.New384, "sha512": sha512.New, "sha1": sha1.New, "md5": md5.New,
+	}[algorithm]
+	if newHash == nil {
 		return fmt.Errorf("%s: %.200q: found the hash %.100q, expected sha256=DIGEST", w.recordFile(), m.Name, row.Hash)
 	}
+	h := newHash()
 	to := io.Writer(h)
 	if out != nil {
 		to = io.MultiWriter(h, out)
@@ -319,23 +322,6 @@ func (w *Wheel) Check(m *Member, out io.Writer) error {
 	}
 	if found := base64.RawURLEncoding.EncodeToString(h.Sum(nil)); found != strings.TrimRight(expected, "=") {
 		return fmt.Errorf("%s: %.200q has the hash %s=%s, expected %s; the file was changed after RECORD was written", w.recordFile(), m.Name, algorithm, found, row.Hash)
-	}
-	return nil
-}
-
-// newHash returns the hash with a name, or nil.
-func newHash(name string) hash.Hash {
-	switch name {
-	case "sha256":
-		return sha256.New()
-	case "sha384":
-		return sha512.New384()
-	case "sha512":
-		return sha512.New()
-	case "sha1":
-		return sha1.New()
-	case "md5":
-		return md5.New()
 	}
 	return nil
 }

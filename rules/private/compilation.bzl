@@ -28,19 +28,19 @@ DEVICE_CODE_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_A
         doc = "Additional compiler flags.",
     ),
     "defines": attr.string_list(
-        doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`. Unlike in `cc_library`, for this target only, because nothing includes its headers.",
+        doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`, unlike in `cc_library` for this target only, because nothing includes its headers.",
     ),
     "deps": attr.label_list(
-        doc = "Libraries whose headers the sources include, such as `cc_library` targets that only have `hdrs`.",
+        doc = "Libraries whose headers the sources include, such as `cc_library` targets that only have `hdrs`. Unlike in `cc_library`, they are not linked, because device code cannot call them.",
         providers = [CcInfo],
     ),
     "hdrs": attr.label_list(
-        doc = "Headers that the sources include, by their path relative to the workspace. Unlike in `cc_library`, for this target only: it is not a library of C++.",
+        doc = "Headers that the sources include, by their path relative to the workspace, unlike in `cc_library` for this target only, because it is not a library of C++.",
         allow_files = True,
         flags = COMPILE_INPUT,
     ),
     "includes": attr.string_list(
-        doc = "Directories to add to the include path, relative to the package; `.` is the package itself. Unlike in `cc_library`, for this target only.",
+        doc = "Directories to add to the include path, unlike in `cc_library` for this target only, because nothing includes its headers. They are relative to the package; `.` is the package itself.",
     ),
 }
 

@@ -137,7 +137,7 @@ Output groups: `gfx942` and so on, the bitcode for one architecture; `any`, that
             doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`, for this target and its dependents.",
         ),
         "deps": attr.label_list(
-            doc = "Libraries whose headers the sources include, such as `cc_library` targets that only have `hdrs`.",
+            doc = "Libraries whose headers the sources include, such as `cc_library` targets that only have `hdrs`. Unlike in `cc_library`, they are not linked, because device code cannot call them.",
             providers = [CcInfo],
         ),
         "device_deps": attr.label_list(

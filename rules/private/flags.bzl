@@ -183,6 +183,19 @@ def expand_defines(ctx, attribute):
         defines.append(words[0])
     return defines
 
+def expand_path(ctx, attribute, text):
+    """Returns a path in an attribute with its Make variables expanded, as in cc_library.
+
+    Args:
+      ctx: the rule's context.
+      attribute: name of the attribute, such as `includes`.
+      text: the path.
+
+    Returns:
+      a string.
+    """
+    return _expand(ctx, attribute, text, _targets(ctx, attribute)) if "$" in text else text
+
 def path_of(file, map_each):
     """Returns a flag with the path of a file.
 

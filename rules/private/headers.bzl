@@ -2,7 +2,7 @@
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":flags.bzl", "expand_defines")
+load(":flags.bzl", "expand_defines", "expand_path")
 load(":messages.bzl", "name_of")
 load(":sources.bzl", "private_headers_of")
 
@@ -133,7 +133,7 @@ def include_folders(ctx):
     """
     root = ctx.label.workspace_root
     folders = []
-    for include in ctx.attr.includes:
+    for include in [expand_path(ctx, "includes", text) for text in ctx.attr.includes]:
         parts = [] if include.startswith("/") else [part for part in ctx.label.package.split("/") if part]
         outside = include.startswith("/")
         for part in include.split("/"):

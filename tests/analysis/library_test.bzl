@@ -578,12 +578,13 @@ def library_tests(name):
         name = "cxx_names",
         srcs = ["sub/b.C", "sub/c.c++"],
         hdrs = ["sub/d.H"],
+        includes = ["$(COMPILATION_MODE)"],
         offload_archs = ["gfx942"],
         tags = ["manual"],
     )
     actions_test(
         name = "cxx_names_test",
-        argv = ["tests/analysis/sub/c.c++"],
+        argv = ["-I tests/analysis/fastbuild -I BIN/tests/analysis/fastbuild", "tests/analysis/sub/c.c++"],
         count = 2,
         inputs = ["tests/analysis/sub/d.H"],
         mnemonic = "OffloadHipCompile",

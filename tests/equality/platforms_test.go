@@ -90,10 +90,7 @@ func testMachines(t *testing.T, workspace *bazeltest.Workspace, one *bazeltest.R
 	if err != nil {
 		t.Fatal(err)
 	}
-	workspace.Write("machines/offload", string(program))
-	if err := os.Chmod(filepath.Join(workspace.Dir, "machines", "offload"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	workspace.WriteProgram("machines/offload", string(program))
 	workspace.Write("machines/BUILD.bazel", machinesFile)
 	workspace.Write("machines/host.cc", "int host() { return 1; }\n")
 

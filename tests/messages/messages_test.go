@@ -132,11 +132,8 @@ func TestMessages(t *testing.T) {
 	w := bazeltest.New(t, t.TempDir(), contents)
 	sum := writeArchive(t, filepath.Join(w.Dir, "clang.tar"), "bin/clang")
 	old := writeArchive(t, filepath.Join(w.Dir, "old.tar"), "bin/clang", "bin/ld.lld", "lib/clang/16/include/stddef.h")
-	w.Write("old/bin/clang", oldClang)
+	w.WriteProgram("old/bin/clang", oldClang)
 	w.Write("old/bin/ld.lld", "")
-	if err := os.Chmod(filepath.Join(w.Dir, "old/bin/clang"), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	w.Module(strings.NewReplacer("DIR", w.Dir, "SUM", sum, "OLD", old).Replace(moduleFile))
 
 	use := func(compiler string) []string {

@@ -23,15 +23,6 @@ import (
 
 func TestMain(m *testing.M) { llvm.Main(m, "clang") }
 
-// script writes an executable file.
-func script(t *testing.T, w *bazeltest.Workspace, name, content string) {
-	t.Helper()
-	w.Write(name, content)
-	if err := os.Chmod(filepath.Join(w.Dir, name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // archive writes a tar archive, and returns its URL and its SHA-256.
 func archive(t *testing.T, w *bazeltest.Workspace, name string, files map[string]string) (url, sum string) {
 	t.Helper()
@@ -109,7 +100,7 @@ func TestCredentials(t *testing.T) {
 	sum := sha256.Sum256([]byte(program))
 	integrity := "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 	w.Write("netrc", "machine "+host+" login me password secret\n")
-	script(t, w, "helper", "#!/bin/sh\necho '{\"headers\": {\"Authorization\": [\"Basic "+base64.StdEncoding.EncodeToString([]byte("me:secret"))+"\"]}}'\n")
+	w.WriteProgram("helper", "#!/bin/sh\necho '{\"headers\": {\"Authorization\": [\"Basic "+base64.StdEncoding.EncodeToString([]byte("me:secret"))+"\"]}}'\n")
 	prebuilt := fmt.Sprintf(`
 URL, NETRC = "%s", "%s"
 offload.prebuilt(name = "without", integrity = "%s", urls = [URL + "/offload"])

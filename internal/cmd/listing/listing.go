@@ -126,10 +126,7 @@ func totals(files []*engine.DeviceFile) []Total {
 			if e.Offload == "host" && e.Size == 0 {
 				continue
 			}
-			name := e.Arch
-			if name == "" {
-				name = e.Triple
-			}
+			name := cmp.Or(e.Arch, e.Triple)
 			t := byArch[name]
 			if t == nil {
 				t = &Total{Arch: name}
@@ -211,15 +208,11 @@ func Kernels(w io.Writer, files []*engine.DeviceFile, named, mangled bool) error
 		return nil
 	}
 	return table(w, func(row func(...string)) {
-		head := []string{"IMAGE", "ARCH", "CODE", "SGPRS", "VGPRS", "AGPRS", "SGPR SPILLS", "VGPR SPILLS", "SCRATCH", "LDS", "KERNARG", "WORKGROUP", "WAVE", "WAVES/SIMD", "LIMITED BY"}
-		if named {
-			head = append(head, "FILE")
-		}
-		row(append(head, "KERNEL")...)
+		row(withFile(named, "FILE", "IMAGE", "ARCH", "CODE", "SGPRS", "VGPRS", "AGPRS", "SGPR SPILLS", "VGPR SPILLS", "SCRATCH", "LDS", "KERNARG", "WORKGROUP", "WAVE", "WAVES/SIMD", "LIMITED BY", "KERNEL")...)
 		for _, f := range files {
 			for i := range f.Images {
 				for k := range f.Images[i].Kernels {
-					row(kernelRow(f.Name, &f.Images[i].Kernels[k], named, mangled)...)
+					row(withFile(named, printable.Name(f.Name), kernelRow(&f.Images[i].Kernels[k], mangled)...)...)
 				}
 			}
 		}
@@ -325,7 +318,7 @@ func sourceLines(r *kernels.SourceReport) []sourceLine {
 	return list
 }
 
-func kernelRow(file string, k *kernels.Kernel, named, mangled bool) []string {
+func kernelRow(k *kernels.Kernel, mangled bool) []string {
 	waves, limits := "-", "-"
 	if o := k.Occupancy; o != nil {
 		waves = fmt.Sprintf("%d/%d", o.WavesPerSIMD, o.Max)
@@ -339,19 +332,15 @@ func kernelRow(file string, k *kernels.Kernel, named, mangled bool) []string {
 	if k.DynamicStack != nil && *k.DynamicStack {
 		scratch += "+" // plus a dynamic stack
 	}
-	cells := []string{
-		strconv.Itoa(k.Image), orDash(k.Arch), number(k.CodeSize), number(k.SGPRs), number(k.VGPRs), number(k.AGPRs),
-		number(k.SGPRSpills), number(k.VGPRSpills), scratch, number(k.LDS), number(k.Kernarg), workgroup,
-		number(k.WavefrontSize), waves, limits,
-	}
-	if named {
-		cells = append(cells, printable.Name(file))
-	}
 	name := k.Demangled
 	if mangled {
 		name = k.Name
 	}
-	return append(cells, orDash(name))
+	return []string{
+		strconv.Itoa(k.Image), orDash(k.Arch), number(k.CodeSize), number(k.SGPRs), number(k.VGPRs), number(k.AGPRs),
+		number(k.SGPRSpills), number(k.VGPRSpills), scratch, number(k.LDS), number(k.Kernarg), workgroup,
+		number(k.WavefrontSize), waves, limits, orDash(name),
+	}
 }
 
 // number returns a value as text, a dash if the image does not state it.

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
@@ -126,16 +127,7 @@ func hostEntry(e *images.DeviceImage) bool { return e.Offload == "host" && e.Siz
 func bundleName(e *images.DeviceImage) string {
 	where := append(slices.Clone(e.Members), e.Section)
 	where = slices.DeleteFunc(where, func(s string) bool { return s == "" })
-	return strings.Join(append(where, string(e.Form)+" at "+hex(e.Container)), " ")
-}
-
-func hex(n int64) string {
-	const digits = "0123456789abcdef"
-	s := ""
-	for n >= 16 {
-		s, n = digits[n&15:n&15+1]+s, n>>4
-	}
-	return "0x" + digits[n:n+1] + s
+	return strings.Join(append(where, string(e.Form)+" at 0x"+strconv.FormatInt(e.Container, 16)), " ")
 }
 
 // add adds an image to the bundle.

@@ -119,21 +119,16 @@ func (f *checkFlags) runCovers(ctx context.Context, call *command.Call, operands
 	if err != nil {
 		return err
 	}
-	if f.opt.Report != "" && report.Covered() {
-		if err := f.write(ctx, call, func(w io.Writer) error { return listing.JSON(w, report) }); err != nil {
-			return err
+	var missing error
+	if !report.Covered() {
+		missing = errors.New(report.Missing())
+	}
+	return f.result(ctx, call, report, missing, func() error {
+		if f.opt.Report != "" {
+			return nil
 		}
-	}
-	switch {
-	case f.json:
-		err = listing.JSON(call.Stdout, report)
-	case f.opt.Report == "":
-		err = listing.Coverage(call.Stdout, report)
-	}
-	if err == nil && !report.Covered() {
-		err = errors.New(report.Missing())
-	}
-	return err
+		return listing.Coverage(call.Stdout, report)
+	})
 }
 
 // withoutBundle adds the operands to the inputs, which what describes, and returns an error for
@@ -178,21 +173,19 @@ func (f *checkFlags) runPackage(ctx context.Context, call *command.Call, operand
 		}
 		fault = fmt.Errorf("%s: %w", name, fault)
 	}
-	if f.opt.Report != "" && fault == nil {
-		if err := f.write(ctx, call, func(w io.Writer) error { return listing.JSON(w, report) }); err != nil {
+	return f.result(ctx, call, report, fault, func() error { return listing.Package(call.Stdout, report) })
+}
+
+// result writes a report to the file of --output if the check did not fail, prints it as JSON or by
+// print, and returns the failure.
+func (f *checkFlags) result(ctx context.Context, call *command.Call, report any, failure error, print func() error) error {
+	if f.opt.Report != "" && failure == nil {
+		if err := call.Session.WriteFiles(ctx, engine.Output{Name: f.opt.Report, Write: func(w io.Writer) error { return listing.JSON(w, report) }}); err != nil {
 			return err
 		}
 	}
-	switch {
-	case f.json:
-		err = listing.JSON(call.Stdout, report)
-	default:
-		err = listing.Package(call.Stdout, report)
+	if f.json {
+		print = func() error { return listing.JSON(call.Stdout, report) }
 	}
-	return cmp.Or(err, fault)
-}
-
-// write writes a report to the file of --output.
-func (f *checkFlags) write(ctx context.Context, call *command.Call, report func(io.Writer) error) error {
-	return call.Session.WriteFiles(ctx, engine.Output{Name: f.opt.Report, Write: report})
+	return cmp.Or(print(), failure)
 }

@@ -1,7 +1,6 @@
-// Package verb implements the command line of offload. Each verb is one
-// file: a struct of flags, the help text with examples, and a method that converts the flags to
-// the options of an engine operation. Help, completion scripts and man pages are generated from
-// the same descriptions.
+// Package verb implements the command line of offload. Each verb is a variable with its help text and
+// examples, and a function that defines its flags, which set the options of an engine operation. Help,
+// completion scripts and man pages are generated from the same descriptions.
 package verb
 
 import (
@@ -197,11 +196,10 @@ func otherVerb(call *command.Call, name string) string {
 		return "did you mean check?"
 	case "strip", "thin", "shrink":
 		return "did you mean prune?"
-	case "unpack", "split", "merge", "unzip":
-		return map[string]string{
-			"unpack": "did you mean unbundle or extract?", "unzip": "did you mean unbundle or extract?",
-			"split": "did you mean kpack split or wheel split?", "merge": "did you mean kpack merge or wheel merge?",
-		}[strings.ToLower(name)]
+	case "unpack", "unzip":
+		return "did you mean unbundle or extract?"
+	case "split", "merge":
+		return strings.ToLower("did you mean kpack " + name + " or wheel " + name + "?")
 	case "compare":
 		return "did you mean diff?"
 	}

@@ -226,6 +226,15 @@ func (w *Workspace) Write(name, content string) {
 	}
 }
 
+// WriteProgram writes an executable file in the workspace.
+func (w *Workspace) WriteProgram(name, content string) {
+	w.t.Helper()
+	w.Write(name, content)
+	if err := os.Chmod(filepath.Join(w.Dir, name), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 func (w *Workspace) copyFile(from, to string, mode fs.FileMode) {
 	w.t.Helper()
 	content, err := os.ReadFile(from)
