@@ -240,7 +240,7 @@ func TestWarnings(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"archive --output o notelf", "offload archive: warning: notelf: not a bundle or an object: found text\n"},
 		{"archive --output o notelf gzip empty", "offload archive: warning: notelf: not a bundle or an object: found text\n" +
-			"offload archive: warning: gzip: not a bundle or an object: found a gzip file; decompress it first\n" +
+			"offload archive: warning: gzip: not a bundle or an object: found a gzip file\n" +
 			"offload archive: warning: empty: not a bundle or an object: found an empty file\n"},
 		{"report --json o code notelf", "offload report: warning: notelf: no device code: found text\n"},
 		{"diff --json code notelf", "offload diff: warning: notelf: no device code: found text\n"},
