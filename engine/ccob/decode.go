@@ -538,11 +538,7 @@ func (r *Reader) checkHash(sum uint64) error {
 // W. It decodes frames and writes ranges in parallel. If a check fails, Extract
 // returns an error, but may already have written the bytes.
 func (r *Reader) Extract(ctx context.Context, ranges []Range) error {
-	proof, err := r.proofFor(true)
-	if err != nil {
-		return err
-	}
-	return r.extract(ctx, proof, ranges)
+	return r.ExtractUnchecked(ctx, ranges, nil)
 }
 
 // ExtractUnchecked is Extract, except that it may leave the comparison of the hash to Options.Batch, which
@@ -552,28 +548,16 @@ func (r *Reader) ExtractUnchecked(ctx context.Context, ranges []Range, failed fu
 	if err != nil {
 		return err
 	}
-	if proof != atOnce {
-		return r.extract(ctx, proof, ranges)
-	}
+	return r.extract(ctx, proof, ranges, failed)
+}
+
+// extract is ExtractUnchecked with a given proof. If failed is nil, it compares the hash itself.
+func (r *Reader) extract(ctx context.Context, proof proof, ranges []Range, failed func(error)) error {
 	if err := r.checkRanges(ranges); err != nil {
 		return err
 	}
-	return r.extractWhole(ctx, inOrder(ranges), failed)
-}
-
-// inOrder returns the ranges that have bytes, sorted by their offsets.
-func inOrder(ranges []Range) []Range {
 	ranges = slices.DeleteFunc(slices.Clone(ranges), func(g Range) bool { return g.Size == 0 })
 	slices.SortStableFunc(ranges, func(a, b Range) int { return cmp.Compare(a.Offset, b.Offset) })
-	return ranges
-}
-
-// extract is Extract with a given proof.
-func (r *Reader) extract(ctx context.Context, proof proof, ranges []Range) error {
-	if err := r.checkRanges(ranges); err != nil {
-		return err
-	}
-	ranges = inOrder(ranges)
 	switch proof {
 	case byFrames:
 		// The header with the offsets of the ranges may not have been checked, see
@@ -584,7 +568,7 @@ func (r *Reader) extract(ctx context.Context, proof proof, ranges []Range) error
 	case byHash:
 		return r.extractHashed(ctx, ranges)
 	case atOnce:
-		return r.extractWhole(ctx, ranges, nil)
+		return r.extractWhole(ctx, ranges, failed)
 	}
 	need := int64(0)
 	for _, g := range ranges {

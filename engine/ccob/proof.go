@@ -95,7 +95,7 @@ func (r *Reader) Verify(ctx context.Context) error {
 			all = append(all, Range{Offset: p.off, Size: p.size})
 		}
 	}
-	return r.extract(ctx, proof, all)
+	return r.extract(ctx, proof, all, nil)
 }
 
 // form is the structure of a bundle without an index.

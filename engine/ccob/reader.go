@@ -222,7 +222,7 @@ func (r *Reader) readPrefix(ctx context.Context, proof proof, n, head int64) (ou
 			out = slices.Clone(raw[:n])
 		}
 	default:
-		err = r.extract(ctx, proof, []Range{{0, n, writerFunc(take)}})
+		err = r.extract(ctx, proof, []Range{{0, n, writerFunc(take)}}, nil)
 	}
 	return out, err
 }
