@@ -5,6 +5,34 @@ import (
 	"strings"
 )
 
+// features of AMD GPUs that can appear in a target ID, as bits.
+const (
+	featureSRAMECC = 1 << iota
+	featureXNACK
+)
+
+// featureNames lists the features in the order of their bits, which is the
+// alphabetical order that canonical target IDs have.
+var featureNames = []string{"sramecc", "xnack"}
+
+// processor is what LLVM knows of a processor of one architecture.
+type processor struct {
+	name      string // canonical
+	aliases   []string
+	mach      uint8  // its number in the flags of an ELF header
+	features  uint8  // settings that a target ID of this processor may name
+	isa       string // what follows amdgpu in its triple
+	isaFamily string // the same for its family
+	family    string // the processors whose code is alike, see CodeFamily
+	earlier   []earlier
+}
+
+// earlier is what a processor had in releases of LLVM up to one, oldest first.
+type earlier struct {
+	until    Release
+	features uint8
+}
+
 // Processors returns the names of all processors of AMD and NVIDIA GPUs in LLVM 22 to 24, without
 // aliases.
 func Processors() []string {
