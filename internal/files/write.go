@@ -25,11 +25,8 @@ func (r *Root) Write(ctx context.Context, fn func(out *Outputs) error) error {
 // WriteFile writes one output, see Write.
 func (r *Root) WriteFile(ctx context.Context, name string, fn func(output *Output) error) error {
 	return r.Write(ctx, func(out *Outputs) error {
-		output, err := out.Create(name)
-		if err != nil {
-			return err
-		}
-		return fn(output)
+		_, err := out.WriteFile(name, fn)
+		return err
 	})
 }
 
