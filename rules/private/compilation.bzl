@@ -150,7 +150,7 @@ def compile(ctx, compiler, step, *, src, out, mnemonic, message):
     words = ["-o", out] + step.last if step.written == _BY_CLANG else list(step.last)
     words.append("-" if step.stdin else src)
     if step.has_id:
-        words.append("-cuid=" + (compiler.once.get(src) or compilation_id_of(ctx, compiler, src)))
+        words.append("-cuid=" + compilation_id_of(ctx, compiler, src))
     own.add_all(words)
     ctx.actions.run(
         arguments = arguments + [own],

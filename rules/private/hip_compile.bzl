@@ -109,8 +109,11 @@ def hip_sources(ctx):
     """
     return [src for src in sources_of(ctx) if not _is_c(ctx, src)]
 
+def _c_as_hip(ctx):
+    return getattr(ctx.attr, "c_as_hip", False)
+
 def _is_c(ctx, src):
-    return src.extension == "c" and not getattr(ctx.attr, "c_as_hip", False)
+    return src.extension == "c" and not _c_as_hip(ctx)
 
 def c_objects(ctx, compiler):
     """Compiles the C sources of a rule.
@@ -125,7 +128,8 @@ def c_objects(ctx, compiler):
     sources = [src for src in sources_of(ctx) if _is_c(ctx, src)]
     objects = []
     copts = language_copts(ctx, "c") + expand_flags(ctx, "host_copts") if sources else []
-    if any([flag in " ".join(copts) for flag in ["-x hip", "-xhip"]]):
+    words = " ".join(copts)
+    if "-x hip" in words or "-xhip" in words:
         fail("{}: copts: -x hip: {} is compiled as C, for the host only: set c_as_hip = True instead".format(name_of(ctx.label), sources[0].short_path))
     step = c_step(compiler, copts = copts) if sources else None
     for src, name in zip(sources, object_names(ctx, sources)):
@@ -164,7 +168,7 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
     all_sources = hip_sources(ctx)
     names = dict(zip(all_sources, object_names(ctx, all_sources)))
     source_names = {src: source_name(ctx.label, src) for src in all_sources}
-    by_arch = arch_sources_of(ctx, where, HIP_SOURCES + ([".c"] if getattr(ctx.attr, "c_as_hip", False) else []))
+    by_arch = arch_sources_of(ctx, where, HIP_SOURCES + ([".c"] if _c_as_hip(ctx) else []))
     require_sources(ctx, where, "add HIP sources")
     targets = hip_targets(ctx, where)
     relocatable = [dep for dep in ctx.attr.device_deps if OffloadDeviceBitcodeInfo not in dep]
