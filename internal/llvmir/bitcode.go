@@ -105,12 +105,23 @@ func (e *encoder) enumerate() {
 		for _, b := range f.Blocks {
 			for _, i := range b.code {
 				e.addType(i.result)
-				if i.about != nil {
-					e.addType(i.about)
-				}
-				for _, v := range i.args {
-					e.addConstant(v)
-				}
+				e.addParts(i.text)
+			}
+		}
+	}
+}
+
+// addParts adds the types and constants of an instruction.
+func (e *encoder) addParts(text []any) {
+	for _, part := range text {
+		switch part := part.(type) {
+		case *Type:
+			e.addType(part)
+		case Value:
+			e.addConstant(part)
+		case []Value:
+			for _, v := range part {
+				e.addConstant(v)
 			}
 		}
 	}
@@ -271,12 +282,12 @@ func (e *encoder) writeGlobal(g *Global) {
 	}
 	const explicitType = 2
 	e.record(moduleGlobal, offset, size, e.typeOf(g.Content), flag(g.Constant, 1)|explicitType, init, linkageNumbers[g.Linkage],
-		alignment(g.Align), e.sections[g.Section], flag(g.Hidden, hidden), 0, flag(g.UnnamedAddr, 1), 0, 0, 0, 0,
+		uint64(alignment(g.Align)), e.sections[g.Section], flag(g.Hidden, hidden), 0, flag(g.UnnamedAddr, 1), 0, 0, 0, 0,
 		flag(g.Linkage == Internal || g.Hidden, 1), 0, 0, flag(g.Unsanitized, noAddress|noHWASan))
 }
 
 // alignment returns the encoding of a power of two: 0 for none.
-func alignment(n int64) uint64 { return uint64(bits.Len64(uint64(n))) }
+func alignment(n int64) int { return bits.Len64(uint64(n)) }
 
 func (e *encoder) writeFunction(f *Function) {
 	offset, size := e.name(f.Name)
@@ -397,8 +408,7 @@ func (e *encoder) writeCode(f *Function) {
 	e.record(codeBlocks, uint64(len(f.Blocks)))
 	for _, b := range f.Blocks {
 		for _, i := range b.code {
-			code, operands := c.instruction(i)
-			e.record(code, operands...)
+			e.record(i.code, c.operands(i.operands)...)
 			if i.result != Void {
 				c.number++
 			}
@@ -445,57 +455,28 @@ func (c *codeEncoder) absolute(v Value) uint64 {
 	return c.value(v)
 }
 
-// back returns the encoding of an operand: its distance before the instruction. Only
-// operands of a phi can follow their instruction, so that records need no types.
-func (c *codeEncoder) back(v Value) uint64 { return c.number - c.absolute(v) }
-
-// backs appends operands.
-func (c *codeEncoder) backs(operands []uint64, values []Value) []uint64 {
-	for _, v := range values {
-		operands = append(operands, c.back(v))
+// operands returns the operands of a record.
+func (c *codeEncoder) operands(list []any) (numbers []uint64) {
+	add := func(n uint64) { numbers = append(numbers, n) }
+	for _, operand := range list {
+		switch operand := operand.(type) {
+		case int:
+			add(uint64(operand))
+		case *Type:
+			add(c.typeOf(operand))
+		case *Block:
+			add(c.blocks[operand])
+		case Value:
+			add(c.number - c.absolute(operand))
+		case []Value:
+			for _, v := range operand {
+				add(c.number - c.absolute(v))
+			}
+		case number:
+			add(c.absolute(operand.v))
+		case signedDistance:
+			add(signed(int64(c.number) - int64(c.absolute(operand.v))))
+		}
 	}
-	return operands
-}
-
-// instruction returns the record of an instruction.
-func (c *codeEncoder) instruction(i *Inst) (code uint64, operands []uint64) {
-	switch i.op {
-	case opCall:
-		const explicitType = 1 << 15
-		return codeCall, c.backs([]uint64{0, explicitType, c.typeOf(i.callee.Signature), c.back(i.callee)}, i.args)
-	case opRet:
-		return codeRet, nil
-	case opLoad:
-		return codeLoad, []uint64{c.back(i.args[0]), c.typeOf(i.about), alignment(i.align), 0}
-	case opStore:
-		return codeStore, []uint64{c.back(i.args[1]), c.back(i.args[0]), alignment(i.align), 0}
-	case opCompare:
-		return codeCompare, []uint64{c.back(i.args[0]), c.back(i.args[1]), i.number}
-	case opBinary:
-		return codeBinary, []uint64{c.back(i.args[0]), c.back(i.args[1]), i.number}
-	case opBranch:
-		operands = []uint64{c.blocks[i.blocks[0]]}
-		if len(i.args) > 0 {
-			operands = append(operands, c.blocks[i.blocks[1]], c.back(i.args[0]))
-		}
-		return codeBranch, operands
-	case opPhi:
-		operands = []uint64{c.typeOf(i.result)}
-		for n, v := range i.args {
-			operands = append(operands, signed(int64(c.number)-int64(c.absolute(v))), c.blocks[i.blocks[n]])
-		}
-		return codePhi, operands
-	case opElement:
-		const inbounds = 1
-		return codeElement, c.backs([]uint64{inbounds, c.typeOf(i.about)}, i.args)
-	case opTrunc:
-		return codeCast, []uint64{c.back(i.args[0]), c.typeOf(i.about), 0}
-	case opSwitch:
-		operands = []uint64{c.typeOf(i.args[0].Type()), c.back(i.args[0]), c.blocks[i.blocks[0]]}
-		for n, v := range i.args[1:] {
-			operands = append(operands, c.absolute(v), c.blocks[i.blocks[n+1]])
-		}
-		return codeSwitch, operands
-	}
-	panic("an instruction without an encoding")
+	return numbers
 }

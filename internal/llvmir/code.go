@@ -11,119 +11,120 @@ type Block struct {
 type Inst struct {
 	Name string
 
-	op     opcode
 	result *Type
-	args   []Value
-	blocks []*Block
-	callee *Function
-	about  *Type  // of elements, or of the result
-	detail string // the text of a comparison or an operation
-	number uint64 // the number of detail in bitcode
-	align  int64
+	// text is the instruction in the text: strings and numbers as they are, *Type, *Block, Value
+	// without its type, and []Value with types and commas.
+	text []any
+	// code and operands are its record in bitcode: int as it is, and *Type, *Block, Value, []Value,
+	// number and signedDistance as numbers.
+	code     uint64
+	operands []any
 }
 
-type opcode int
-
-const (
-	opCall opcode = iota
-	opRet
-	opLoad
-	opStore
-	opCompare
-	opBranch
-	opPhi
-	opElement
-	opTrunc
-	opBinary
-	opSwitch
+// Values in a record are the distance to the instruction. It has no sign, because only operands of a phi
+// can follow their instruction. These types are for others.
+type (
+	number         struct{ v Value } // in place of the distance
+	signedDistance struct{ v Value }
 )
 
 // Type returns the type of the result.
 func (i *Inst) Type() *Type { return i.result }
 
-func (b *Block) add(i *Inst) *Inst {
+// add adds an instruction.
+func (b *Block) add(name string, result *Type, code uint64, operands []any, text ...any) *Inst {
+	i := &Inst{Name: name, result: result, code: code, operands: operands, text: text}
 	b.code = append(b.code, i)
 	return i
 }
 
+func record(operands ...any) []any { return operands }
+
+// typed returns values for a text with their types.
+func typed(values ...Value) []Value { return values }
+
 // Call calls a function.
 func (b *Block) Call(f *Function, args ...Value) *Inst {
-	return b.add(&Inst{op: opCall, result: f.Signature.fields[0], callee: f, args: args})
+	const explicitType = 1 << 15
+	result := f.Signature.fields[0]
+	return b.add("", result, codeCall, record(0, explicitType, f.Signature, f, args), "call ", result, " ", f, "(", args, ")")
 }
 
 // Ret adds a return without a value.
-func (b *Block) Ret() { b.add(&Inst{op: opRet, result: Void}) }
+func (b *Block) Ret() { b.add("", Void, codeRet, nil, "ret void") }
 
 // Load reads a value of type t. align is in bytes.
 func (b *Block) Load(name string, t *Type, from Value, align int64) *Inst {
-	return b.add(&Inst{op: opLoad, Name: name, result: t, about: t, args: []Value{from}, align: align})
+	return b.add(name, t, codeLoad, record(from, t, alignment(align), 0), "load ", t, ", ", typed(from), ", align ", align)
 }
 
 // Store writes a value. align is in bytes.
 func (b *Block) Store(v, to Value, align int64) {
-	b.add(&Inst{op: opStore, result: Void, args: []Value{v, to}, align: align})
+	b.add("", Void, codeStore, record(to, v, alignment(align), 0), "store ", typed(v, to), ", align ", align)
 }
 
-// Numbers of operations in bitcode.
-const (
-	equal    = 32
-	notEqual = 33
-	shift    = 8 // to the right, of unsigned numbers
-	and      = 10
-)
-
 // Equal compares integers or addresses.
-func (b *Block) Equal(v, w Value) *Inst { return b.binary(opCompare, "", I1, "icmp eq", equal, v, w) }
+func (b *Block) Equal(v, w Value) *Inst {
+	return b.add("", I1, codeCompare, record(v, w, 32), "icmp eq ", typed(v), ", ", w)
+}
 
 // NotEqual compares integers or addresses.
 func (b *Block) NotEqual(v, w Value) *Inst {
-	return b.binary(opCompare, "", I1, "icmp ne", notEqual, v, w)
+	return b.add("", I1, codeCompare, record(v, w, 33), "icmp ne ", typed(v), ", ", w)
 }
 
 // And returns the bits that both values have.
 func (b *Block) And(name string, v, w Value) *Inst {
-	return b.binary(opBinary, name, v.Type(), "and", and, v, w)
+	return b.add(name, v.Type(), codeBinary, record(v, w, 10), "and ", typed(v), ", ", w)
 }
 
 // ShiftRight shifts an unsigned number.
 func (b *Block) ShiftRight(name string, v, w Value) *Inst {
-	return b.binary(opBinary, name, v.Type(), "lshr", shift, v, w)
-}
-
-func (b *Block) binary(op opcode, name string, result *Type, detail string, number uint64, v, w Value) *Inst {
-	return b.add(&Inst{op: op, Name: name, result: result, detail: detail, number: number, args: []Value{v, w}})
+	return b.add(name, v.Type(), codeBinary, record(v, w, 8), "lshr ", typed(v), ", ", w)
 }
 
 // Jump adds a branch to another block.
-func (b *Block) Jump(to *Block) { b.add(&Inst{op: opBranch, result: Void, blocks: []*Block{to}}) }
+func (b *Block) Jump(to *Block) { b.add("", Void, codeBranch, record(to), "br label ", to) }
 
 // Branch adds a conditional branch to one of two blocks.
 func (b *Block) Branch(condition Value, yes, no *Block) {
-	b.add(&Inst{op: opBranch, result: Void, args: []Value{condition}, blocks: []*Block{yes, no}})
+	b.add("", Void, codeBranch, record(yes, no, condition), "br ", typed(condition), ", label ", yes, ", label ", no)
 }
 
 // Switch adds a branch to the block of the case that v equals, or to otherwise. cases has an
 // integer for each block.
 func (b *Block) Switch(v Value, otherwise *Block, cases []Value, blocks []*Block) {
-	b.add(&Inst{op: opSwitch, result: Void, args: append([]Value{v}, cases...), blocks: append([]*Block{otherwise}, blocks...)})
+	i := b.add("", Void, codeSwitch, record(v.Type(), v, otherwise), "switch ", typed(v), ", label ", otherwise, " [\n")
+	for n, of := range cases {
+		i.operands = append(i.operands, number{of}, blocks[n])
+		i.text = append(i.text, "    ", typed(of), ", label ", blocks[n], "\n")
+	}
+	i.text = append(i.text, "  ]")
 }
 
 // Phi returns the value for the preceding block. Add adds a block and its value.
 func (b *Block) Phi(name string, t *Type) *Inst {
-	return b.add(&Inst{op: opPhi, Name: name, result: t})
+	return b.add(name, t, codePhi, record(t), "phi ", t)
 }
 
 // Add adds the value of a Phi for a preceding block.
 func (i *Inst) Add(v Value, after *Block) {
-	i.args, i.blocks = append(i.args, v), append(i.blocks, after)
+	before := " [ "
+	if len(i.operands) > 1 {
+		before = ", [ "
+	}
+	i.operands = append(i.operands, signedDistance{v}, after)
+	i.text = append(i.text, before, v, ", ", after, " ]")
 }
 
 // Element returns the address of an element of the object at base (inbounds).
 func (b *Block) Element(element *Type, base Value, indices ...Value) *Inst {
-	return b.add(&Inst{op: opElement, result: Ptr, about: element, args: append([]Value{base}, indices...)})
+	const inbounds = 1
+	address := append(typed(base), indices...)
+	return b.add("", Ptr, codeElement, record(inbounds, element, address), "getelementptr inbounds ", element, ", ", address)
 }
 
 // Trunc returns the low bits of an integer.
 func (b *Block) Trunc(v Value, t *Type) *Inst {
-	return b.add(&Inst{op: opTrunc, result: t, about: t, args: []Value{v}})
+	return b.add("", t, codeCast, record(v, t, 0), "trunc ", typed(v), " to ", t)
 }

@@ -180,11 +180,9 @@ func (p *printer) function(f *Function) {
 			if i.Name == "" && i.result != Void {
 				p.numbers[i] = len(p.numbers)
 			}
-			if i.op == opPhi {
-				continue
-			}
-			for _, to := range i.blocks {
-				if name := "%" + b.Name; len(before[to]) == 0 || before[to][0] != name {
+			for _, part := range i.text {
+				to, ok := part.(*Block)
+				if name := "%" + b.Name; ok && i.code != codePhi && (len(before[to]) == 0 || before[to][0] != name) {
 					before[to] = append([]string{name}, before[to]...)
 				}
 			}
@@ -216,57 +214,19 @@ func (p *printer) inst(i *Inst) {
 		i.print(p)
 		p.w.WriteString(" = ")
 	}
-	switch i.op {
-	case opCall:
-		p.printf("call %s %s(", i.result.text, quoted(i.callee.Name))
-		p.list(i.args)
-		p.w.WriteString(")")
-	case opRet:
-		p.w.WriteString("ret void")
-	case opLoad:
-		p.printf("load %s, ", i.about.text)
-		p.list(i.args)
-		p.printf(", align %d", i.align)
-	case opStore:
-		p.w.WriteString("store ")
-		p.list(i.args)
-		p.printf(", align %d", i.align)
-	case opCompare, opBinary:
-		p.w.WriteString(i.detail + " ")
-		p.typed(i.args[0])
-		p.w.WriteString(", ")
-		i.args[1].print(p)
-	case opBranch:
-		p.w.WriteString("br ")
-		if len(i.args) > 0 {
-			p.list(i.args)
-			p.w.WriteString(", ")
+	for _, part := range i.text {
+		switch part := part.(type) {
+		case Value:
+			part.print(p)
+		case []Value:
+			p.list(part)
+		case *Type:
+			p.w.WriteString(part.text)
+		case *Block:
+			p.w.WriteString("%" + part.Name)
+		default:
+			fmt.Fprint(p.w, part)
 		}
-		p.each(len(i.blocks), func(n int) { p.w.WriteString("label %" + i.blocks[n].Name) })
-	case opPhi:
-		p.printf("phi %s ", i.result.text)
-		p.each(len(i.args), func(n int) {
-			p.w.WriteString("[ ")
-			i.args[n].print(p)
-			p.printf(", %%%s ]", i.blocks[n].Name)
-		})
-	case opElement:
-		p.printf("getelementptr inbounds %s, ", i.about.text)
-		p.list(i.args)
-	case opTrunc:
-		p.w.WriteString("trunc ")
-		p.list(i.args)
-		p.printf(" to %s", i.about.text)
-	case opSwitch:
-		p.w.WriteString("switch ")
-		p.typed(i.args[0])
-		p.printf(", label %%%s [\n", i.blocks[0].Name)
-		for n, v := range i.args[1:] {
-			p.w.WriteString("    ")
-			p.typed(v)
-			p.printf(", label %%%s\n", i.blocks[n+1].Name)
-		}
-		p.w.WriteString("  ]")
 	}
 	p.w.WriteByte('\n')
 }
