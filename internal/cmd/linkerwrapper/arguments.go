@@ -7,164 +7,96 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
 	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/link"
 )
 
-// read reads the command line.
-func (w *wrapper) read(words []word) error {
-	w.readGlobal(words)
-	host := hostArgs{whole: w.wholeAll, objectsAt: -1}
-	for i := range words {
-		w.readOption(&words[i])
-		if err := w.readHostLink(&host, &words[i]); err != nil {
-			return err
-		}
-	}
-	w.complete(host)
-	return nil
+// word is a part of the command line: an option with its value, or a word that is not an option.
+type word struct {
+	*option // nil for none
+	value   string
+	// linker is its form for the host linker.
+	linker []string
+	// input reports whether it is neither an option nor similar to one.
+	input bool
 }
 
-// readGlobal reads the options that apply to all words of the command line, wherever
-// they are.
-func (w *wrapper) readGlobal(words []word) {
-	w.canonical, w.granularity = true, defaultGranularity
-	w.opt.HostTriple = release.HostTriple()
-	for i := range words {
-		switch word := &words[i]; word.id {
-		case optSysroot:
-			w.sysroot = word.value()
-		case optHostTriple:
-			w.opt.HostTriple = word.value()
-		case optWholeArchiveAll:
-			w.wholeAll = true
+// is reports whether a word is the option with these spellings.
+func (o *word) is(spellings string) bool { return o.option != nil && o.spellings == spellings }
+
+// parse splits a command line.
+func parse(args []string) ([]word, error) {
+	var words []word
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if arg == "" { // neither option nor file: LLVM drops it
+			continue
 		}
-	}
-	for i := range words {
-		if word := &words[i]; word.id == optLibraryPath || word.id == optCOFFLibraryPath {
-			dir := word.value()
-			if rest, ok := strings.CutPrefix(dir, "="); ok {
-				dir = filepath.Join(w.sysroot, rest)
+		o, value := match(arg)
+		w := word{option: o, value: value, linker: []string{arg}}
+		switch {
+		case o == nil:
+			w.input = !strings.HasPrefix(arg, "-") || arg == "-" || arg == "--"
+		case o.value != "" && value == "" && !strings.ContainsAny(arg[len(arg)-1:], "=:"):
+			if i++; i == len(args) {
+				return nil, fmt.Errorf("%s: missing argument", arg)
 			}
-			w.search = append(w.search, dir)
+			w.value = args[i]
+			w.linker = append(w.linker, w.value)
 		}
-	}
-}
-
-// readOption reads an option of the wrapper itself. It ignores other words.
-func (w *wrapper) readOption(word *word) {
-	opt := &w.opt
-	switch word.id {
-	case optLinkerPath:
-		opt.Linker = word.value()
-	case optShouldExtract:
-		opt.Extract = append(opt.Extract, word.values...)
-	case optOverrideImage:
-		kind, file, _ := strings.Cut(word.value(), "=")
-		bits, _ := offloadbinary.ParseOffloadKind(kind)
-		opt.Override = append(opt.Override, link.Override{Kind: bits, File: file})
-	case optEmitFatbinOnly:
-		opt.Result = link.Fatbin
-	case optCompress:
-		opt.Compress = true
-	case optCompressionLevel:
-		opt.CompressionLevel = word.value()
-	case optCUDAPath:
-		w.cudaPath = word.value()
-	case optJobs:
-		w.jobs, w.hasJobs = word.value(), true
-	case optSaveTemps:
-		opt.SaveTemps, opt.Device.SaveTemps = true, true
-	case optDryRun:
-		opt.DryRun = true
-	case optVerbose:
-		w.verbose = true
-	case optPrintModule:
-		opt.Module = w.call.Stderr
-	case optTimeTrace:
-		w.traceFile = word.value()
-	case optTimeTraceGranularity:
-		if n, err := strconv.ParseUint(word.value(), 10, 31); err == nil {
-			w.granularity = int(n)
-		} else { // LLVM ignores it
-			fmt.Fprintf(w.call.Stderr, "warning: --wrapper-time-trace-granularity=%s: expected a number of microseconds; using %d\n", word.value(), w.granularity)
+		if o != nil && o.as != "" {
+			w.linker = []string{o.as}
+			if o.value != "" {
+				w.linker = append(w.linker, w.value)
+			}
 		}
-	case optNoCanonicalPrefixes:
-		w.canonical = false
-	case optRelocatable:
-		opt.Relocatable = true
-	default:
-		readDeviceOption(&opt.Device, word)
+		if o != nil && !o.host {
+			w.linker = nil
+		}
+		words = append(words, w)
 	}
-}
-
-// readDeviceOption reads an option for device links. It ignores other words.
-func readDeviceOption(opt *devicelink.CommandOptions, word *word) {
-	switch word.id {
-	case optDeviceLinker:
-		opt.Linker = append(opt.Linker, word.value())
-	case optDeviceCompiler:
-		opt.Compiler = append(opt.Compiler, word.value())
-	case optEmbedBitcode:
-		opt.EmbedBitcode = true
-	case optMLLVM:
-		opt.LLVM = append(opt.LLVM, devicelink.LLVMArg{Text: word.value(), Twice: true})
-	case optOffloadOpt:
-		opt.LLVM = append(opt.LLVM, devicelink.LLVMArg{Text: word.value()})
-	}
+	return words, nil
 }
 
 // defaultGranularity is the shortest phase in a trace, in microseconds.
 const defaultGranularity = 500
 
-// hostArgs is the state between words of the host link.
-type hostArgs struct {
-	whole     bool // whether all members of the next archives are linked
-	objectsAt int  // the number of linker arguments up to the last output; -1 for no output
-}
-
-// readHostLink reads the inputs, libraries and output of the host link, and appends the
-// word to the arguments of the host linker.
-func (w *wrapper) readHostLink(host *hostArgs, word *word) error {
-	opt := &w.opt
-	opt.LinkerArgs = append(opt.LinkerArgs, word.host...)
-	switch word.id {
-	case optNone:
-		if word.input {
-			opt.Libraries = append(opt.Libraries, link.Library{Input: len(opt.Inputs)})
-			opt.Inputs = append(opt.Inputs, link.Input{Name: w.input(word.host[0]), Whole: host.whole})
+// read reads the command line.
+func (w *wrapper) read(words []word) error {
+	w.canonical, w.granularity = true, defaultGranularity
+	w.opt.HostTriple, w.opt.ObjectsAt = release.HostTriple(), -1
+	for i := range words {
+		if o := &words[i]; o.option != nil && o.first != nil {
+			o.first(w, o)
 		}
-	case optOutput:
-		opt.Output = word.value()
-		host.objectsAt = len(opt.LinkerArgs)
-	case optLibraryPath, optRPath:
-		opt.Libraries = append(opt.Libraries, link.Library{Words: word.host})
-	case optLibrary:
-		opt.Libraries = append(opt.Libraries, link.Library{Words: word.host})
-		name, err := w.library(word.value())
-		if err != nil {
-			return err
-		}
-		opt.Inputs = append(opt.Inputs, link.Input{Name: name, Whole: host.whole})
-	case optWholeArchiveOf:
-		opt.Inputs = append(opt.Inputs, link.Input{Name: w.input(word.value()), Whole: true})
-	case optWholeArchive:
-		host.whole = true
-		opt.Libraries = append(opt.Libraries, link.Library{Words: []string{"-Wl,--whole-archive"}})
-	case optNoWholeArchive:
-		host.whole = w.wholeAll
-		opt.Libraries = append(opt.Libraries, link.Library{Words: []string{"-Wl,--no-whole-archive"}})
 	}
+	for i, dir := range w.search {
+		if rest, ok := strings.CutPrefix(dir, "="); ok {
+			w.search[i] = filepath.Join(w.sysroot, rest)
+		}
+	}
+	for i := range words {
+		o := &words[i]
+		w.opt.LinkerArgs = append(w.opt.LinkerArgs, o.linker...)
+		switch {
+		case o.input:
+			w.opt.Libraries = append(w.opt.Libraries, link.Library{Input: len(w.opt.Inputs)})
+			w.opt.Inputs = append(w.opt.Inputs, link.Input{Name: w.input(o.linker[0]), Whole: w.whole})
+		case o.option != nil && o.read != nil:
+			if o.read(w, o); w.missing != nil {
+				return w.missing
+			}
+		}
+	}
+	w.complete()
 	return nil
 }
 
 // complete sets the options that depend on all words of the command line.
-func (w *wrapper) complete(host hostArgs) {
+func (w *wrapper) complete() {
 	opt := &w.opt
-	opt.ObjectsAt = host.objectsAt
-	if host.objectsAt < 0 { // LLVM drops the objects in this case
+	if opt.ObjectsAt < 0 { // there is no output; LLVM drops the objects in this case
 		opt.ObjectsAt = len(opt.LinkerArgs)
 	}
 	if opt.Output == "" {
@@ -182,4 +114,45 @@ func (w *wrapper) complete(host hostArgs) {
 	}
 	opt.Device.Output = opt.Output
 	opt.Device.HostLLD = strings.HasSuffix(strings.TrimSuffix(opt.Linker, ".exe"), "lld")
+}
+
+func (w *wrapper) addSearch(o *word) { w.search = append(w.search, o.value) }
+
+func (w *wrapper) setRelocatable(*word) { w.opt.Relocatable = true }
+
+// setOutput sets the output. The last one is where registration objects are inserted.
+func (w *wrapper) setOutput(o *word) { w.opt.Output, w.opt.ObjectsAt = o.value, len(w.opt.LinkerArgs) }
+
+// setWhole sets whether all members of the next archives are linked.
+func (w *wrapper) setWhole(whole bool, flag string) {
+	w.whole = whole
+	w.opt.Libraries = append(w.opt.Libraries, link.Library{Words: []string{flag}})
+}
+
+// addLibraryWords passes an option on to device links that search for libraries.
+func (w *wrapper) addLibraryWords(o *word) {
+	w.opt.Libraries = append(w.opt.Libraries, link.Library{Words: o.linker})
+}
+
+// addLibrary adds an option -l.
+func (w *wrapper) addLibrary(o *word) {
+	w.addLibraryWords(o)
+	var name string
+	name, w.missing = w.library(o.value)
+	w.opt.Inputs = append(w.opt.Inputs, link.Input{Name: name, Whole: w.whole})
+}
+
+// addLLVM adds an option of LLVM. One of them lists all others.
+func (w *wrapper) addLLVM(arg devicelink.LLVMArg) {
+	w.opt.Device.LLVM = append(w.opt.Device.LLVM, arg)
+	w.listLLVM = w.listLLVM || arg.Text == "--help" || arg.Text == "-help"
+}
+
+// setGranularity sets the granularity of the trace. LLVM ignores a wrong one.
+func (w *wrapper) setGranularity(o *word) {
+	if n, err := strconv.ParseUint(o.value, 10, 31); err == nil {
+		w.granularity = int(n)
+	} else {
+		fmt.Fprintf(w.call.Stderr, "warning: --wrapper-time-trace-granularity=%s: expected a number of microseconds; using %d\n", o.value, w.granularity)
+	}
 }

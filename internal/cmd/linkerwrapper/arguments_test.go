@@ -76,6 +76,14 @@ func TestReadHostLink(t *testing.T) {
 	}
 }
 
+// Values can be lists.
+func TestReadExtract(t *testing.T) {
+	w, _, err := readWords(t, "--should-extract=a,b, --should-extract=c")
+	if diff := cmp.Diff([]string{"a", "b", "", "c"}, w.opt.Extract); err != nil || diff != "" {
+		t.Errorf("%v, (-want +got):\n%s", err, diff)
+	}
+}
+
 // A wrong granularity is a warning, as in LLVM.
 func TestReadGranularity(t *testing.T) {
 	w, warnings, err := readWords(t, "--wrapper-time-trace=t.json --wrapper-time-trace-granularity=x")

@@ -2,7 +2,7 @@
 // instead of the host linker to link device code. It accepts the options of LLVM 22 to 24. The steps of a call:
 //
 //	Run             linkerwrapper.go
-//	parse           options.go    the words of the command line, by the option table
+//	parse           arguments.go  the words of the command line, by the table in options.go
 //	wrapper.read    arguments.go  link.Options from the words
 //	wrapper.run     linkerwrapper.go
 //	link.Run                      package link: device links, registration, host link
@@ -17,7 +17,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -73,11 +72,11 @@ func run(ctx context.Context, call *command.Call) error {
 		return err
 	}
 	for _, w := range words {
-		switch w.id {
-		case optHelp, optHelpHidden:
-			printHelp(call.Stdout, w.id == optHelpHidden)
+		switch {
+		case w.is(help), w.is(helpHidden):
+			printHelp(call.Stdout, w.is(helpHidden))
 			return nil
-		case optVersion:
+		case w.is(version):
 			r, err := release.Follow(ctx, call)
 			if err != nil {
 				return err
@@ -94,9 +93,7 @@ func run(ctx context.Context, call *command.Call) error {
 		return err
 	}
 	defer w.close()
-	if slices.ContainsFunc(words, func(w word) bool {
-		return (w.id == optMLLVM || w.id == optOffloadOpt) && (w.value() == "--help" || w.value() == "-help")
-	}) {
+	if w.listLLVM {
 		return w.llvmHelp(ctx)
 	}
 	return w.run(ctx)
@@ -120,16 +117,18 @@ type wrapper struct {
 	// Of the host link:
 	search   []string // directories of libraries
 	sysroot  string
-	wholeAll bool // whether all members of all archives are linked
+	whole    bool  // whether all members of the next archives are linked
+	wholeAll bool  // whether those of all archives are
+	missing  error // a library that does not exist
 
 	// Of the wrapper:
 	cudaPath    string
 	canonical   bool // whether programs are also looked for where the links of its own path lead
 	traceFile   string
-	granularity int    // of the trace, in microseconds
-	jobs        string // the value of --wrapper-jobs
-	verbose     bool   // print commands and notes
-	hasJobs     bool
+	granularity int     // of the trace, in microseconds
+	jobs        *string // the value of --wrapper-jobs
+	verbose     bool    // print commands and notes
+	listLLVM    bool    // list the options of LLVM
 
 	trace     *trace
 	jobserver *process.Jobserver
@@ -183,9 +182,9 @@ func (w *wrapper) env(name string) string {
 // openSlots sets how many device links run at a time.
 func (w *wrapper) openSlots() error {
 	switch {
-	case !w.hasJobs:
+	case w.jobs == nil:
 		w.opt.Slots = process.Limit(runtime.GOMAXPROCS(0))
-	case w.jobs == "jobserver":
+	case *w.jobs == "jobserver":
 		w.opt.Slots = process.Limit(1)
 		var err error
 		makeflags, set := w.call.LookupEnv("MAKEFLAGS")
@@ -200,9 +199,9 @@ func (w *wrapper) openSlots() error {
 		}
 	default:
 		// In any base that the prefix names, as LLVM reads numbers.
-		n, err := strconv.ParseUint(w.jobs, 0, 31)
-		if err != nil || n == 0 || strings.ContainsRune(w.jobs, '_') {
-			return fmt.Errorf("--wrapper-jobs=%s: expected a positive integer or 'jobserver', got '%s'", w.jobs, w.jobs)
+		n, err := strconv.ParseUint(*w.jobs, 0, 31)
+		if err != nil || n == 0 || strings.ContainsRune(*w.jobs, '_') {
+			return fmt.Errorf("--wrapper-jobs=%s: expected a positive integer or 'jobserver', got '%s'", *w.jobs, *w.jobs)
 		}
 		w.opt.Slots = process.Limit(int(n))
 	}

@@ -2,237 +2,147 @@ package linkerwrapper
 
 import (
 	"fmt"
+	"io"
 	"strings"
-	"sync"
+
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/devicelink"
+	"github.com/rules-offload/rules_offload/internal/link"
 )
 
-// option identifies an option of the wrapper.
-type option int
-
-const (
-	optNone option = iota
-	optHelp
-	optHelpHidden
-	optVersion
-	optLinkerPath
-	optHostTriple
-	optDeviceLinker
-	optDeviceCompiler
-	optShouldExtract
-	optOverrideImage
-	optEmitFatbinOnly
-	optEmbedBitcode
-	optCompress
-	optCompressionLevel
-	optCUDAPath
-	optJobs
-	optSaveTemps
-	optDryRun
-	optVerbose
-	optPrintModule
-	optTimeTrace
-	optTimeTraceGranularity
-	optMLLVM
-	optOffloadOpt
-	optNoCanonicalPrefixes
-	optInternal
-	optSysroot
-	optOutput
-	optLibraryPath
-	optCOFFLibraryPath
-	optLibrary
-	optRPath
-	optWholeArchive
-	optNoWholeArchive
-	optWholeArchiveAll
-	optWholeArchiveOf
-	optRelocatable
-)
-
-// style is how an option takes its value.
-type style int
-
-const (
-	flag style = iota
-	joined
-	separate
-	joinedOrSeparate
-	commaJoined
-)
-
-// spelling is one spelling of an option.
-type spelling struct {
-	text  string // with its dashes
-	style style
-	id    option
-	// as is the form of the option for the host linker, a separate word before the value. ""
-	// passes on the words of the command line. Options that only the wrapper has are not passed
-	// on.
-	as string
+// option is an option of clang-linker-wrapper.
+type option struct {
+	// spellings are separated by spaces. A value follows a spelling that ends in = or a colon. It is
+	// the next word after others, or also the rest of the word if the option is a letter.
+	spellings string
+	value     string // in help; "" for an option without a value
+	about     string // in help; "" for an option that help does not list
+	hidden    bool   // only --help-hidden lists it
+	// host reports whether the host linker gets the option, too. as is the form in which it does, with a
+	// value as a separate word; "" passes on the words of the command line.
+	host bool
+	as   string
+	// first is called before read is called for any word; both can be nil.
+	first, read func(w *wrapper, o *word)
 }
 
-var (
-	fillSpellings sync.Once
-	allSpellings  []spelling
-)
+// options are the options in LLVM 22 to 24 (LinkerWrapperOpts.td), in the order of help.
+var options = []option{
+	{spellings: "--arch=", value: "<arch>", about: "The device subarchitecture", hidden: true},
+	{spellings: "--compiler-arg=", value: "<value>", about: "An extra argument for the device compiler", hidden: true},
+	{spellings: "--compress", about: "Compress HIP bundles", read: func(w *wrapper, _ *word) { w.opt.Compress = true }},
+	{spellings: "--compression-level=", value: "<value>", about: "The compression level", read: func(w *wrapper, o *word) { w.opt.CompressionLevel = o.value }},
+	{spellings: "--cuda-path=", value: "<dir>", about: "The CUDA installation", read: func(w *wrapper, o *word) { w.cudaPath = o.value }},
+	{spellings: "--device-compiler=", value: "<value> or <triple>=<value>", about: "An argument for the compiler driver of device links", read: func(w *wrapper, o *word) {
+		w.opt.Device.Compiler = append(w.opt.Device.Compiler, o.value)
+	}},
+	{spellings: "--device-linker=", value: "<value> or <triple>=<value>", about: "An argument for the linker of device links", read: func(w *wrapper, o *word) {
+		w.opt.Device.Linker = append(w.opt.Device.Linker, o.value)
+	}},
+	{spellings: "--dry-run", about: "Print the commands without running them", read: func(w *wrapper, _ *word) { w.opt.DryRun = true }},
+	{spellings: "--embed-bitcode", about: "Embed linked bitcode instead of machine code", read: func(w *wrapper, _ *word) { w.opt.Device.EmbedBitcode = true }},
+	{spellings: "--emit-fatbin-only", about: "Write the packed images without registration and host link", read: func(w *wrapper, _ *word) { w.opt.Result = link.Fatbin }},
+	{spellings: helpHidden, about: "Show all options"},
+	{spellings: help, about: "Show the options (--help-hidden for more)"},
+	{spellings: "--host-triple=", value: "<triple>", about: "The target triple of the host", first: func(w *wrapper, o *word) { w.opt.HostTriple = o.value }},
+	{spellings: "--library-path= --library-path -library-path= -library-path " +
+		"--library= --library -library= -library", // in LLVM, --library is a spelling of -L
+		value: "<dir>", about: "Search a directory for libraries", hidden: true, host: true, as: "-L", first: (*wrapper).addSearch, read: (*wrapper).addLibraryWords},
+	{spellings: "--linker-arg=", value: "<value>", about: "An extra argument for the device linker", hidden: true},
+	{spellings: "--linker-path=", value: "<path>", about: "The host linker", read: func(w *wrapper, o *word) { w.opt.Linker = o.value }},
+	{spellings: "-L", value: "<dir>", about: "Search a directory for libraries", host: true, as: "-L", first: (*wrapper).addSearch, read: (*wrapper).addLibraryWords},
+	{spellings: "-l", value: "<libname>", about: "Link a library", host: true, as: "-l", read: (*wrapper).addLibrary},
+	{spellings: "-mllvm", value: "<arg>", about: "An LLVM option for device links, also passed to clang (-mllvm --help for a list)", read: func(w *wrapper, o *word) {
+		w.addLLVM(devicelink.LLVMArg{Text: o.value, Twice: true})
+	}},
+	{spellings: "--no-canonical-prefixes", about: "Look for programs in the directory of this program's name, before resolving links", hidden: true, read: func(w *wrapper, _ *word) {
+		w.canonical = false
+	}},
+	{spellings: "--offload-opt= -offload-opt=", value: "<value>", about: "An LLVM option for device links", hidden: true, read: func(w *wrapper, o *word) {
+		w.addLLVM(devicelink.LLVMArg{Text: o.value})
+	}},
+	{spellings: "--output= --output", value: "<path>", about: "The same as -o", hidden: true, host: true, as: "-o", read: (*wrapper).setOutput},
+	{spellings: "--override-image=", value: "<kind=file>", about: "Use a file as the result of the device link", read: func(w *wrapper, o *word) {
+		name, file, _ := strings.Cut(o.value, "=")
+		kind, _ := offloadbinary.ParseOffloadKind(name)
+		w.opt.Override = append(w.opt.Override, link.Override{Kind: kind, File: file})
+	}},
+	{spellings: "-o", value: "<path>", about: "The output file", host: true, as: "-o", read: (*wrapper).setOutput},
+	{spellings: "--print-wrapped-module", about: "Print the registration as LLVM IR", read: func(w *wrapper, _ *word) { w.opt.Module = w.call.Stderr }},
+	{spellings: "--relocatable -relocatable", about: "Make a relocatable object that needs no device link", host: true, read: (*wrapper).setRelocatable},
+	{spellings: "-r", about: "The same as --relocatable", hidden: true, host: true, as: "--relocatable", read: (*wrapper).setRelocatable},
+	{spellings: "--save-temps", about: "Keep intermediate files", read: func(w *wrapper, _ *word) { w.opt.SaveTemps, w.opt.Device.SaveTemps = true, true }},
+	{spellings: "--should-extract=", value: "<arch>", about: "Always link the images for an architecture in archives", read: func(w *wrapper, o *word) {
+		w.opt.Extract = append(w.opt.Extract, strings.Split(o.value, ",")...)
+	}},
+	{spellings: "--sysroot=", value: "<dir>", about: "The system root", host: true, first: func(w *wrapper, o *word) { w.sysroot = o.value }},
+	{spellings: "--triple=", value: "<triple>", about: "The device target triple", hidden: true},
+	{spellings: "--whole-program", about: "The inputs are the whole program", hidden: true},
+	{spellings: "--wrapper-jobs=", value: "<number>", about: "The number of parallel device links, or 'jobserver'", read: func(w *wrapper, o *word) { w.jobs = &o.value }},
+	{spellings: "--wrapper-time-trace-granularity=", value: "<number>", about: "The shortest phase in the time trace, in microseconds", read: (*wrapper).setGranularity},
+	{spellings: "--wrapper-time-trace=", value: "<file>", about: "Record a time trace in a file", read: func(w *wrapper, o *word) { w.traceFile = o.value }},
+	{spellings: "--wrapper-verbose", about: "Print the commands before running them", read: func(w *wrapper, _ *word) { w.verbose = true }},
 
-// spellings returns the option table of clang-linker-wrapper (LinkerWrapperOpts.td of LLVM 22).
-func spellings() []spelling {
-	fillSpellings.Do(func() {
-		add := func(id option, style style, as string, texts ...string) {
-			for _, text := range texts {
-				allSpellings = append(allSpellings, spelling{text, style, id, as})
-			}
-		}
-		addOwnOptions(add)
-		addLinkerOptions(add)
-	})
-	return allSpellings
-}
+	{spellings: version},
+	{spellings: "--rpath -rpath", value: "<dir>", host: true, read: (*wrapper).addLibraryWords},
+	{spellings: "--rpath= -rpath=", value: "<dir>", host: true, as: "--rpath", read: (*wrapper).addLibraryWords},
+	{spellings: "--whole-archive -whole-archive", host: true, read: func(w *wrapper, _ *word) { w.setWhole(true, "-Wl,--whole-archive") }},
+	{spellings: "--no-whole-archive -no-whole-archive", host: true, read: func(w *wrapper, _ *word) { w.setWhole(w.wholeAll, "-Wl,--no-whole-archive") }},
 
-// dashes returns the spellings of options that begin with one or two dashes.
-func dashes(names ...string) (texts []string) {
-	for _, name := range names {
-		texts = append(texts, "--"+name, "-"+name)
-	}
-	return texts
-}
-
-// slashes returns the spellings of an option of link.exe.
-func slashes(name string) []string {
-	return []string{"/" + name, "-" + name, "/?" + name, "-?" + name}
-}
-
-// addFunc adds spellings of an option, see spelling.
-type addFunc func(id option, style style, as string, texts ...string)
-
-// addOwnOptions adds the options that only the wrapper reads.
-func addOwnOptions(add addFunc) {
-	add(optHelp, flag, "", "--help")
-	add(optHelpHidden, flag, "", "--help-hidden")
-	add(optVersion, flag, "", dashes("version")...)
-	add(optLinkerPath, joined, "", "--linker-path=")
-	add(optHostTriple, joined, "", "--host-triple=")
-	add(optDeviceLinker, joined, "", "--device-linker=")
-	add(optDeviceCompiler, joined, "", "--device-compiler=")
-	add(optShouldExtract, commaJoined, "", "--should-extract=")
-	add(optOverrideImage, joined, "", "--override-image=")
-	add(optEmitFatbinOnly, flag, "", "--emit-fatbin-only")
-	add(optEmbedBitcode, flag, "", "--embed-bitcode")
-	add(optCompress, flag, "", "--compress")
-	add(optCompressionLevel, joined, "", "--compression-level=")
-	add(optCUDAPath, joined, "", "--cuda-path=")
-	add(optJobs, joined, "", "--wrapper-jobs=")
-	add(optSaveTemps, flag, "", "--save-temps")
-	add(optDryRun, flag, "", "--dry-run")
-	add(optVerbose, flag, "", "--wrapper-verbose")
-	add(optPrintModule, flag, "", "--print-wrapped-module")
-	add(optTimeTrace, joined, "", "--wrapper-time-trace=")
-	add(optTimeTraceGranularity, joined, "", "--wrapper-time-trace-granularity=")
-	add(optMLLVM, separate, "", "-mllvm")
-	add(optOffloadOpt, joined, "", dashes("offload-opt=")...)
-	add(optNoCanonicalPrefixes, flag, "", "--no-canonical-prefixes")
-	add(optInternal, joined, "", "--arch=", "--triple=", "--linker-arg=", "--compiler-arg=")
-	add(optInternal, flag, "", "--whole-program")
-}
-
-// addLinkerOptions adds the options that the host linker also gets.
-func addLinkerOptions(add addFunc) {
-	add(optSysroot, joined, "", "--sysroot=")
-	add(optOutput, joinedOrSeparate, "-o", "-o")
-	add(optOutput, separate, "-o", "--output")
-	add(optOutput, joined, "-o", "--output=")
-	add(optOutput, joined, "", slashes("out:")...)
-	add(optLibraryPath, joinedOrSeparate, "-L", "-L")
-	// In LLVM, --library is a spelling of -L.
-	add(optLibraryPath, separate, "-L", dashes("library-path", "library")...)
-	add(optLibraryPath, joined, "-L", dashes("library-path=", "library=")...)
-	add(optCOFFLibraryPath, joined, "", slashes("libpath:")...)
-	add(optLibrary, joinedOrSeparate, "-l", "-l")
-	add(optRPath, separate, "", dashes("rpath")...)
-	add(optRPath, joined, "--rpath", dashes("rpath=")...)
-	add(optWholeArchive, flag, "", dashes("whole-archive")...)
-	add(optNoWholeArchive, flag, "", dashes("no-whole-archive")...)
-	add(optWholeArchiveAll, flag, "", slashes("wholearchive")...)
+	// Of link.exe.
+	{spellings: "/out: -out: /?out: -?out:", value: "<path>", host: true, read: (*wrapper).setOutput},
+	{spellings: "/libpath: -libpath: /?libpath: -?libpath:", value: "<dir>", host: true, first: (*wrapper).addSearch},
+	{spellings: "/wholearchive -wholearchive /?wholearchive -?wholearchive", host: true, first: func(w *wrapper, _ *word) { w.whole, w.wholeAll = true, true }},
 	// For one library. LLVM's tool supports it since 24, and ignores its images before.
-	add(optWholeArchiveOf, joined, "", slashes("wholearchive:")...)
-	add(optRelocatable, flag, "", dashes("relocatable")...)
-	add(optRelocatable, flag, "--relocatable", "-r")
+	{spellings: "/wholearchive: -wholearchive: /?wholearchive: -?wholearchive:", value: "<file>", host: true, read: func(w *wrapper, o *word) {
+		w.opt.Inputs = append(w.opt.Inputs, link.Input{Name: w.input(o.value), Whole: true})
+	}},
 }
 
-// passed reports whether the host linker gets an option.
-func (o option) passed() bool { return o == optNone || o >= optSysroot }
+// Options that print something instead of linking.
+const (
+	help       = "--help"
+	helpHidden = "--help-hidden"
+	version    = "--version -version"
+)
 
-// word is a part of the command line: an option with its values, or a word that is not an
-// option.
-type word struct {
-	id     option
-	values []string
-	// host is its form for the host linker.
-	host []string
-	// input reports whether it is neither an option nor similar to one.
-	input bool
-}
-
-// value returns the value of an option.
-func (w *word) value() string { return w.values[0] }
-
-// parse splits a command line. If several spellings match a word, the longest applies.
-func parse(args []string) ([]word, error) {
-	var words []word
-	for i := 0; i < len(args); i++ {
-		arg := args[i]
-		if arg == "" { // neither option nor file: LLVM drops it
-			continue
-		}
-		s := match(arg)
-		if s == nil {
-			words = append(words, word{host: []string{arg}, input: !strings.HasPrefix(arg, "-") || arg == "-" || arg == "--"})
-			continue
-		}
-		w := word{id: s.id, host: []string{arg}}
-		if s.style != flag {
-			value := arg[len(s.text):]
-			if s.style == separate || s.style == joinedOrSeparate && value == "" {
-				if i++; i == len(args) {
-					return nil, fmt.Errorf("%s: missing argument", arg)
-				}
-				value = args[i]
-				w.host = append(w.host, value)
-			}
-			w.values = []string{value}
-			if s.style == commaJoined {
-				w.values = strings.Split(value, ",")
-			}
-			if s.as != "" {
-				w.host = []string{s.as, value}
-			}
-		} else if s.as != "" {
-			w.host = []string{s.as}
-		}
-		if !s.id.passed() {
-			w.host = nil
-		}
-		words = append(words, w)
-	}
-	return words, nil
-}
-
-// match returns the longest spelling that matches a word, nil for none.
-func match(arg string) *spelling {
+// match returns the option with the longest spelling that a word has, and the part of the word after the
+// spelling. It returns nil if the word is not an option.
+func match(arg string) (best *option, rest string) {
 	if len(arg) < 2 || arg[0] != '-' && arg[0] != '/' {
-		return nil
+		return nil, ""
 	}
-	var best *spelling
-	all := spellings()
-	for i := range all {
-		s := &all[i]
-		if !strings.HasPrefix(arg, s.text) || (s.style == flag || s.style == separate) && arg != s.text {
+	for i := range options {
+		o := &options[i]
+		for spelling := range strings.SplitSeq(o.spellings, " ") {
+			after, ok := strings.CutPrefix(arg, spelling)
+			joins := o.value != "" && (len(spelling) == len("-o") || strings.ContainsAny(spelling[len(spelling)-1:], "=:"))
+			if ok && (after == "" || joins) && (best == nil || len(after) < len(rest)) {
+				best, rest = o, after
+			}
+		}
+	}
+	return best, rest
+}
+
+// printHelp prints the options.
+func printHelp(w io.Writer, hidden bool) {
+	fmt.Fprint(w, "OVERVIEW: A wrapper of the host linker that first links the device code in the inputs.\n\n"+
+		"USAGE: clang-linker-wrapper [options] -- <options to passed to the linker>\n\nOPTIONS:\n")
+	for _, o := range options {
+		if o.about == "" || o.hidden && !hidden {
 			continue
 		}
-		if best == nil || len(s.text) > len(best.text) {
-			best = s
+		text, _, _ := strings.Cut(o.spellings, " ")
+		if o.value != "" && !strings.HasSuffix(text, "=") {
+			text += " "
+		}
+		text += o.value
+		const column = 24
+		if len(text)+2 < column {
+			fmt.Fprintf(w, "  %-*s%s\n", column-2, text, o.about)
+		} else {
+			fmt.Fprintf(w, "  %s\n%*s%s\n", text, column, "", o.about)
 		}
 	}
-	return best
 }

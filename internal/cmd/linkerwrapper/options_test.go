@@ -14,64 +14,64 @@ import (
 func TestParse(t *testing.T) {
 	for _, test := range []struct {
 		args string
-		id   option
+		name string // the first spelling of the option, "" for none
 		want string // how the host linker gets it
 	}{
-		{"--host-triple=x", optHostTriple, ""},
-		{"-host-triple=x", optNone, "-host-triple=x"},
-		{"--dry-run", optDryRun, ""},
-		{"--dry-run=1", optNone, "--dry-run=1"},
-		{"-mllvm -x", optMLLVM, ""},
-		{"-offload-opt=x", optOffloadOpt, ""},
-		{"-offload", optOutput, "-o ffload"},
-		{"-ofoo", optOutput, "-o foo"},
-		{"-o foo", optOutput, "-o foo"},
-		{"--output foo", optOutput, "-o foo"},
-		{"--output=foo", optOutput, "-o foo"},
-		{"-output", optOutput, "-o utput"},
-		{"/out:foo", optOutput, "/out:foo"},
-		{"-?out:foo", optOutput, "-?out:foo"},
-		{"-Ldir", optLibraryPath, "-L dir"},
-		{"-library-path dir", optLibraryPath, "-L dir"},
-		{"--library=dir", optLibraryPath, "-L dir"},
-		{"-libpath:dir", optCOFFLibraryPath, "-libpath:dir"},
-		{"-lname", optLibrary, "-l name"},
-		{"-l name", optLibrary, "-l name"},
-		{"-rpath a", optRPath, "-rpath a"},
-		{"--rpath=a", optRPath, "--rpath a"},
-		{"-rpath-link=a", optNone, "-rpath-link=a"},
-		{"-r", optRelocatable, "--relocatable"},
-		{"-relocatable", optRelocatable, "-relocatable"},
-		{"-retain", optNone, "-retain"},
-		{"--whole-archive", optWholeArchive, "--whole-archive"},
-		{"/wholearchive", optWholeArchiveAll, "/wholearchive"},
-		{"-wholearchive:a.lib", optWholeArchiveOf, "-wholearchive:a.lib"},
-		{"--sysroot=s", optSysroot, "--sysroot=s"},
-		{"-version", optVersion, ""},
-		{"--arch=x", optInternal, ""},
-		{"--unknown", optNone, "--unknown"},
-		{"/path/to/file.o", optNone, "/path/to/file.o"},
-		{"-", optNone, "-"},
-		{"--", optNone, "--"},
+		{"--host-triple=x", "--host-triple=", ""},
+		{"-host-triple=x", "", "-host-triple=x"},
+		{"--dry-run", "--dry-run", ""},
+		{"--dry-run=1", "", "--dry-run=1"},
+		{"-mllvm -x", "-mllvm", ""},
+		{"-offload-opt=x", "--offload-opt=", ""},
+		{"-offload", "-o", "-o ffload"},
+		{"-ofoo", "-o", "-o foo"},
+		{"-o foo", "-o", "-o foo"},
+		{"--output foo", "--output=", "-o foo"},
+		{"--output=foo", "--output=", "-o foo"},
+		{"-output", "-o", "-o utput"},
+		{"/out:foo", "/out:", "/out:foo"},
+		{"-?out:foo", "/out:", "-?out:foo"},
+		{"-Ldir", "-L", "-L dir"},
+		{"-library-path dir", "--library-path=", "-L dir"},
+		{"--library=dir", "--library-path=", "-L dir"},
+		{"-libpath:dir", "/libpath:", "-libpath:dir"},
+		{"-lname", "-l", "-l name"},
+		{"-l name", "-l", "-l name"},
+		{"-rpath a", "--rpath", "-rpath a"},
+		{"--rpath=a", "--rpath=", "--rpath a"},
+		{"-rpath-link=a", "", "-rpath-link=a"},
+		{"-r", "-r", "--relocatable"},
+		{"-relocatable", "--relocatable", "-relocatable"},
+		{"-retain", "", "-retain"},
+		{"--whole-archive", "--whole-archive", "--whole-archive"},
+		{"/wholearchive", "/wholearchive", "/wholearchive"},
+		{"-wholearchive:a.lib", "/wholearchive:", "-wholearchive:a.lib"},
+		{"--sysroot=s", "--sysroot=", "--sysroot=s"},
+		{"-version", "--version", ""},
+		{"--arch=x", "--arch=", ""},
+		{"--unknown", "", "--unknown"},
+		{"/path/to/file.o", "", "/path/to/file.o"},
+		{"-", "", "-"},
+		{"--", "", "--"},
 	} {
 		words, err := parse(strings.Fields(test.args))
 		if err != nil || len(words) != 1 {
 			t.Errorf("%s: %v, %v", test.args, words, err)
 			continue
 		}
-		if got := strings.Join(words[0].host, " "); words[0].id != test.id || got != test.want {
-			t.Errorf("%s: option %d, %q, expected %d, %q", test.args, words[0].id, got, test.id, test.want)
+		name := ""
+		if words[0].option != nil {
+			name, _, _ = strings.Cut(words[0].spellings, " ")
 		}
-		looksLikeInput := test.id == optNone && (!strings.HasPrefix(test.args, "-") || test.args == "-" || test.args == "--")
+		if got := strings.Join(words[0].linker, " "); name != test.name || got != test.want {
+			t.Errorf("%s: option %q, %q, expected %q, %q", test.args, name, got, test.name, test.want)
+		}
+		looksLikeInput := test.name == "" && (!strings.HasPrefix(test.args, "-") || test.args == "-" || test.args == "--")
 		if words[0].input != looksLikeInput {
 			t.Errorf("%s: input is %v", test.args, words[0].input)
 		}
 	}
-	words, err := parse([]string{"--should-extract=a,b,"})
-	if err != nil || !slices.Equal(words[0].values, []string{"a", "b", ""}) {
-		t.Errorf("%v, %v", words, err)
-	}
-	if words, err := parse([]string{"", "a.o", "-o", ""}); err != nil || len(words) != 2 || !slices.Equal(words[1].host, []string{"-o", ""}) {
+	if words, err := parse([]string{"", "a.o", "-o", ""}); err != nil || len(words) != 2 || !slices.Equal(words[1].linker, []string{"-o", ""}) {
 		t.Errorf("empty words: %v, %v", words, err)
 	}
 	for _, last := range []string{"-o", "-mllvm", "-L", "-l", "--output", "-rpath", "--library"} {
@@ -94,11 +94,11 @@ func FuzzParse(f *testing.F) {
 		count := 0
 		for _, w := range words {
 			count += 1
-			if w.id == optNone && !slices.Contains(args, w.host[0]) {
-				t.Errorf("%q became %q", args, w.host)
+			if w.option == nil && !slices.Contains(args, w.linker[0]) {
+				t.Errorf("%q became %q", args, w.linker)
 			}
-			if w.id.passed() != (len(w.host) > 0) {
-				t.Errorf("%q: option %d", w.host, w.id)
+			if passed := w.option == nil || w.host; passed != (len(w.linker) > 0) {
+				t.Errorf("%q: option %q", w.linker, w.spellings)
 			}
 		}
 		if count > len(args) {
@@ -132,10 +132,9 @@ func TestHelp(t *testing.T) {
 	printHelp(&short, false)
 	printHelp(&long, true)
 	// Every option that is for callers is in the help.
-	for _, s := range spellings() {
-		name := strings.TrimRight(s.text, "=")
-		if strings.HasPrefix(name, "--") && s.id != optOutput && s.id != optLibraryPath && s.id != optRPath && s.id != optWholeArchive && s.id != optNoWholeArchive && s.id != optVersion && !strings.Contains(long.String(), name) {
-			t.Errorf("%s is not in the help", name)
+	for _, o := range options {
+		if o.about == "" && strings.HasPrefix(o.spellings, "--") && !slices.Contains([]string{version, "--rpath -rpath", "--rpath= -rpath=", "--whole-archive -whole-archive", "--no-whole-archive -no-whole-archive"}, o.spellings) {
+			t.Errorf("%s is not in the help", o.spellings)
 		}
 	}
 	if len(short.String()) >= len(long.String()) {
