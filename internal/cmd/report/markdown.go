@@ -64,9 +64,7 @@ func (m *markdown) sources(r *Report) {
 		return
 	}
 	totals, code := r.sourceTotals()
-	m.line("")
-	m.line("#### Code by source file")
-	m.line("")
+	m.heading("Code by source file")
 	display := map[string]string{"": "no source"}
 	for i, name := range displayNames(files) {
 		display[files[i]] = name
@@ -99,9 +97,7 @@ func (m *markdown) instrumented(list []Instrumented) {
 	if len(list) == 0 {
 		return
 	}
-	m.line("")
-	m.line("#### Counters for profiles and coverage")
-	m.line("")
+	m.heading("Counters for profiles and coverage")
 	m.table("| Architecture | Images | Counters | All sections | Sections |", "| --- | ---: | ---: | ---: | --- |", len(list), maxMarkdownRows, func(i int) string {
 		t := &list[i]
 		return fmt.Sprintf("| %s | %d | %s | %s | %s |", markdownName(dash(t.Arch)), t.Images, printable.Size(t.Counters), printable.Size(t.Bytes), markdownName(t.names()))
@@ -113,9 +109,7 @@ func (m *markdown) redundant(list []Redundant) {
 	if list == nil {
 		return
 	}
-	m.line("")
-	m.line("#### Redundant architectures")
-	m.line("")
+	m.heading("Redundant architectures")
 	if len(list) == 0 {
 		m.line("No images of two architectures have equal instructions.")
 		return
@@ -132,9 +126,7 @@ const worstChanges = 10
 // diff writes the differences from an older build: the architectures, and the worst changes of
 // kernels.
 func (m *markdown) diff(d *kernels.Diff) {
-	m.line("")
-	m.line("#### Changes")
-	m.line("")
+	m.heading("Changes")
 	same := 0
 	var changed []kernels.ChangedArch
 	for _, a := range d.Archs {
@@ -178,9 +170,7 @@ func (m *markdown) diff(d *kernels.Diff) {
 // compilers report about kernels that got worse.
 func (m *markdown) limits(d *kernels.Diff) {
 	if len(d.Failures) > 0 {
-		m.line("")
-		m.line("#### Exceeded limits")
-		m.line("")
+		m.heading("Exceeded limits")
 		m.line("| Limit | Architecture | Kernel | Change | Flags that remove it without harm |")
 		m.line("| --- | --- | --- | ---: | --- |")
 		for _, f := range d.Failures {
@@ -286,6 +276,13 @@ func filesOf(names []string) string {
 type markdown struct {
 	strings.Builder
 	full bool
+}
+
+// heading begins a section.
+func (m *markdown) heading(s string) {
+	m.line("")
+	m.line("#### " + s)
+	m.line("")
 }
 
 func (m *markdown) line(s string) {
