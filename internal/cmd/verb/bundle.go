@@ -1,14 +1,12 @@
 package verb
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 )
 
 var bundleVerb = verb{
@@ -36,7 +34,7 @@ var bundleVerb = verb{
 		flags.align(&opt.Align)
 		flags.BoolVar(&opt.ShareEqual, "share-equal", false, "store identical contents once")
 		compress.define(flags)
-		return func(ctx context.Context, call *command.Call, _ []string) (err error) {
+		return func(call *invocation) (err error) {
 			if err := entriesType(opt.Type, "archive"); err != nil {
 				return err
 			}
@@ -47,9 +45,9 @@ var bundleVerb = verb{
 				return err
 			}
 			for _, e := range entries.list {
-				warnOfCode(call, "bundle", "entry", e.target, e.file)
+				warnOfCode(call, "entry", e.target, e.file)
 			}
-			_, err = call.Session.Bundle(ctx, opt)
+			_, err = call.Session.Bundle(call.ctx, opt)
 			return sizeAdvice(err)
 		}
 	},

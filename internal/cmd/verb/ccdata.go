@@ -1,13 +1,11 @@
 package verb
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/bits"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/sizes"
 )
 
@@ -35,22 +33,22 @@ var ccDataVerb = verb{
 		})
 		flags.StringVar(&opt.Output, "output", "", "the object, a `file`; - is standard output")
 		flags.StringVar(&opt.Header, "header", "", "the header, a `file`")
-		return func(ctx context.Context, call *command.Call, operands []string) error {
+		return func(call *invocation) error {
 			switch {
 			case opt.Output == "" && opt.Header == "":
 				return usageError("--output or --header is missing: add --output FILE, --header FILE or both")
-			case opt.Output == "" && (len(operands) > 0 || opt.Input != ""):
+			case opt.Output == "" && (len(call.operands) > 0 || opt.Input != ""):
 				return required("output", "")
 			case opt.Output == "":
-				return call.Session.Data(ctx, opt)
+				return call.Session.Data(call.ctx, opt)
 			}
 			if err := required("triple", opt.Triple); err != nil {
 				return err
 			}
-			if err := oneInput(&opt.Input, operands); err != nil {
+			if err := oneInput(&opt.Input, call.operands); err != nil {
 				return err
 			}
-			return call.Session.Data(ctx, opt)
+			return call.Session.Data(call.ctx, opt)
 		}
 	},
 }

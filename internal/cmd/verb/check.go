@@ -2,7 +2,6 @@ package verb
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/check"
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
@@ -78,17 +76,17 @@ func (f *checkFlags) addGPUs(list string) error {
 	return nil
 }
 
-func (f *checkFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+func (f *checkFlags) run(call *invocation) error {
 	if f.pkg {
-		return f.runPackage(ctx, call, operands)
+		return f.runPackage(call)
 	}
 	if len(f.covers) > 0 {
-		return f.runCovers(ctx, call, operands)
+		return f.runCovers(call)
 	}
 	if f.json {
 		return usageError("--json requires --covers or --package")
 	}
-	inputs := append(f.inputs, operands...)
+	inputs := append(f.inputs, call.operands...)
 	switch len(inputs) {
 	case 0:
 		return usageError("the input is missing: expected FILE, or --covers=GPU and files or directories")
@@ -103,19 +101,19 @@ func (f *checkFlags) run(ctx context.Context, call *command.Call, operands []str
 			return err
 		}
 	}
-	warnings, err := call.Session.Check(ctx, f.opt)
+	warnings, err := call.Session.Check(call.ctx, f.opt)
 	for _, warning := range warnings {
-		fmt.Fprintf(call.Stderr, "offload check: warning: %s\n", printable.Error(warning))
+		call.warn("%s", printable.Error(warning))
 	}
 	return err
 }
 
 // runCovers reports whether GPUs find code in files and directories.
-func (f *checkFlags) runCovers(ctx context.Context, call *command.Call, operands []string) error {
-	if err := f.withoutBundle("--covers", operands, "files or directories for --covers"); err != nil {
+func (f *checkFlags) runCovers(call *invocation) error {
+	if err := f.withoutBundle(call, "--covers", "files or directories for --covers"); err != nil {
 		return err
 	}
-	report, err := call.Session.Covers(ctx, engine.CoversOptions{Inputs: f.inputs, GPUs: f.covers})
+	report, err := call.Session.Covers(call.ctx, engine.CoversOptions{Inputs: f.inputs, GPUs: f.covers})
 	if err != nil {
 		return err
 	}
@@ -123,7 +121,7 @@ func (f *checkFlags) runCovers(ctx context.Context, call *command.Call, operands
 	if !report.Covered() {
 		missing = errors.New(report.Missing())
 	}
-	return f.result(ctx, call, report, missing, func() error {
+	return f.result(call, report, missing, func() error {
 		if f.opt.Report != "" {
 			return nil
 		}
@@ -133,8 +131,8 @@ func (f *checkFlags) runCovers(ctx context.Context, call *command.Call, operands
 
 // withoutBundle adds the operands to the inputs, which what describes, and returns an error for
 // flags about bundles.
-func (f *checkFlags) withoutBundle(mode string, operands []string, what string) error {
-	if err := someInputs(&f.inputs, operands, what); err != nil {
+func (f *checkFlags) withoutBundle(call *invocation, mode, what string) error {
+	if err := someInputs(&f.inputs, call.operands, what); err != nil {
 		return err
 	}
 	for _, flag := range []struct {
@@ -149,8 +147,8 @@ func (f *checkFlags) withoutBundle(mode string, operands []string, what string) 
 }
 
 // runPackage checks that the files of packages fit each other.
-func (f *checkFlags) runPackage(ctx context.Context, call *command.Call, operands []string) error {
-	if err := f.withoutBundle("--package", operands, "packages or directories for --package"); err != nil {
+func (f *checkFlags) runPackage(call *invocation) error {
+	if err := f.withoutBundle(call, "--package", "packages or directories for --package"); err != nil {
 		return err
 	}
 	inputs := f.inputs
@@ -161,7 +159,7 @@ func (f *checkFlags) runPackage(ctx context.Context, call *command.Call, operand
 	}) {
 		return fmt.Errorf("%s%s, expected a package, a directory or a file with device code", inputs[0], found(call, inputs[0]))
 	}
-	report, err := call.Session.CheckPackage(ctx, engine.PackageOptions{Inputs: inputs, GPUs: f.covers})
+	report, err := call.Session.CheckPackage(call.ctx, engine.PackageOptions{Inputs: inputs, GPUs: f.covers})
 	if err != nil {
 		return err
 	}
@@ -173,14 +171,14 @@ func (f *checkFlags) runPackage(ctx context.Context, call *command.Call, operand
 		}
 		fault = fmt.Errorf("%s: %w", name, fault)
 	}
-	return f.result(ctx, call, report, fault, func() error { return listing.Package(call.Stdout, report) })
+	return f.result(call, report, fault, func() error { return listing.Package(call.Stdout, report) })
 }
 
 // result writes a report to the file of --output if the check did not fail, prints it as JSON or by
 // print, and returns the failure.
-func (f *checkFlags) result(ctx context.Context, call *command.Call, report any, failure error, print func() error) error {
+func (f *checkFlags) result(call *invocation, report any, failure error, print func() error) error {
 	if f.opt.Report != "" && failure == nil {
-		if err := call.Session.WriteFiles(ctx, engine.Output{Name: f.opt.Report, Write: func(w io.Writer) error { return listing.JSON(w, report) }}); err != nil {
+		if err := call.Session.WriteFiles(call.ctx, engine.Output{Name: f.opt.Report, Write: func(w io.Writer) error { return listing.JSON(w, report) }}); err != nil {
 			return err
 		}
 	}

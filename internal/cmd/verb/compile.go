@@ -1,10 +1,8 @@
 package verb
 
 import (
-	"context"
 	"errors"
 
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/compilation"
 	"github.com/rules-offload/rules_offload/internal/link"
 )
@@ -34,7 +32,7 @@ var compileVerb = verb{
 		flags.StringVar(&isolate.Output, "isolate", "", "the host object that clang writes, a `file`, whose offload entries become private")
 		flags.StringVar(&isolate.Suffix, "suffix", "", "with --isolate, `text` for the section name of its entries, llvm_offload_entries_TEXT")
 		flags.StringVar(&isolate.Reference, "reference", "", "with --isolate, a `symbol` that an object with entries refers to")
-		return func(ctx context.Context, call *command.Call, operands []string) error {
+		return func(call *invocation) error {
 			if call.Worker {
 				return errors.New("compile: a worker cannot run a compiler; start offload for each compilation")
 			}
@@ -51,14 +49,14 @@ var compileVerb = verb{
 					return err
 				}
 			}
-			if len(operands) == 0 {
+			if len(call.operands) == 0 {
 				return usageError("no compiler: add -- and clang's command line")
 			}
-			opt.Command = operands
+			opt.Command = call.operands
 			if err := compilation.Run(opt); err != nil || isolate.Output == "" {
 				return err
 			}
-			return link.IsolateInPlace(ctx, call.Session, isolate)
+			return link.IsolateInPlace(call.ctx, call.Session, isolate)
 		}
 	},
 }

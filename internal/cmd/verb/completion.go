@@ -1,7 +1,6 @@
 package verb
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -190,13 +189,13 @@ var completionVerb = verb{
 		{"Enable completion in every fish", "offload completion fish > ~/.config/fish/completions/offload.fish"},
 	},
 	flags: func(*flagSet) runner {
-		return func(_ context.Context, call *command.Call, operands []string) error {
-			if len(operands) != 1 {
-				return usageError(fmt.Sprintf("expected one shell, %s, found %d", alternatives(shells), len(operands)))
+		return func(call *invocation) error {
+			if len(call.operands) != 1 {
+				return usageError(fmt.Sprintf("expected one shell, %s, found %d", alternatives(shells), len(call.operands)))
 			}
-			script, ok := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[operands[0]]
+			script, ok := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[call.operands[0]]
 			if !ok {
-				return usageError(oneOf(operands[0], shells).Error())
+				return usageError(oneOf(call.operands[0], shells).Error())
 			}
 			_, err := io.WriteString(call.Stdout, script)
 			return err

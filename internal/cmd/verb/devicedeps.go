@@ -1,12 +1,10 @@
 package verb
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/link"
 )
 
@@ -30,8 +28,8 @@ var deviceDepsVerb = verb{
 			opt.Library = append(opt.Library, link.LibraryObject{File: file, Label: label})
 			return nil
 		})
-		return func(ctx context.Context, call *command.Call, _ []string) error {
-			err := link.CheckDeviceDeps(ctx, call.Session, opt)
+		return func(call *invocation) error {
+			err := link.CheckDeviceDeps(call.ctx, call.Session, opt)
 			var copied *link.CopiedVariableError
 			switch {
 			case errors.As(err, &copied):

@@ -1,7 +1,6 @@
 package verb
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/kernels"
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/cmd/report"
@@ -82,17 +80,17 @@ func (f *diffFlags) addTried(s string) error {
 	return nil
 }
 
-func (f *diffFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	commands, err := f.operands(call, operands)
+func (f *diffFlags) run(call *invocation) error {
+	commands, err := f.operands(call)
 	if err != nil {
 		return err
 	}
-	old, err := call.Session.KernelsIn(ctx, f.old, engine.InspectOptions{})
+	old, err := call.Session.KernelsIn(call.ctx, f.old, engine.InspectOptions{})
 	if err != nil {
 		return err
 	}
 	var r report.Report
-	if r.Files, err = call.Session.KernelsIn(ctx, f.new, engine.InspectOptions{Sources: f.html != ""}); err != nil {
+	if r.Files, err = call.Session.KernelsIn(call.ctx, f.new, engine.InspectOptions{Sources: f.html != ""}); err != nil {
 		return err
 	}
 	r.Compare(old)
@@ -102,11 +100,11 @@ func (f *diffFlags) run(ctx context.Context, call *command.Call, operands []stri
 		for _, file := range slices.Concat(old, r.Files) {
 			names = append(names, file.Name)
 		}
-		return noCode(ctx, call, names)
+		return noCode(call, names)
 	}
 	for name, gone := range map[string]kernels.Change{strings.Join(f.old, ", "): kernels.Added, strings.Join(f.new, ", "): kernels.Removed} {
 		if !slices.ContainsFunc(d.Archs, func(a kernels.ChangedArch) bool { return a.Change != gone }) {
-			fmt.Fprintf(call.Stderr, "offload diff: warning: %s: no device code%s\n", printable.Name(name), printable.Name(found(call, name)))
+			call.warn("%s: no device code%s", printable.Name(name), printable.Name(found(call, name)))
 		}
 	}
 	f.limits.Check(d)
@@ -119,23 +117,24 @@ func (f *diffFlags) run(ctx context.Context, call *command.Call, operands []stri
 		}
 	}
 	for _, flags := range f.tried {
-		tried, err := call.Session.KernelsIn(ctx, f.files[flags.Name], engine.InspectOptions{})
+		tried, err := call.Session.KernelsIn(call.ctx, f.files[flags.Name], engine.InspectOptions{})
 		if err != nil {
 			return err
 		}
 		f.limits.Suggest(d, engine.ImagesOf(old), engine.ImagesOf(r.Files), engine.ImagesOf(tried), flags)
 	}
 	if len(d.Failures) > 0 && len(commands) > 0 {
-		if err := f.try(ctx, call, commands, d, engine.ImagesOf(old), engine.ImagesOf(r.Files), &remarks[1]); err != nil {
+		if err := f.try(call, commands, d, engine.ImagesOf(old), engine.ImagesOf(r.Files), &remarks[1]); err != nil {
 			return err
 		}
 	}
 	d.AddRemarks(&remarks[0], &remarks[1])
-	return f.write(ctx, call, &r)
+	return f.write(call, &r)
 }
 
 // operands completes the files of the builds, and returns the commands of --suggest.
-func (f *diffFlags) operands(call *command.Call, operands []string) (commands []buildCommand, err error) {
+func (f *diffFlags) operands(call *invocation) (commands []buildCommand, err error) {
+	operands := call.operands
 	if len(f.old) == 0 && len(f.new) == 0 && len(operands) >= 2 {
 		f.old, f.new, operands = operands[:1], operands[1:2], operands[2:]
 	}
@@ -163,7 +162,7 @@ func (f *diffFlags) operands(call *command.Call, operands []string) (commands []
 }
 
 // addRemarks adds an optimization record for an architecture.
-func addRemarks(call *command.Call, to *kernels.Remarks, name, arch string) error {
+func addRemarks(call *invocation, to *kernels.Remarks, name, arch string) error {
 	text, err := textOf(call, name)
 	if err == nil {
 		if err = to.Add(arch, text); err != nil {
@@ -174,14 +173,14 @@ func addRemarks(call *command.Call, to *kernels.Remarks, name, arch string) erro
 }
 
 // write writes the outputs and returns the verdict.
-func (f *diffFlags) write(ctx context.Context, call *command.Call, r *report.Report) error {
+func (f *diffFlags) write(call *invocation, r *report.Report) error {
 	names := []string{strings.Join(f.new, ", ")}
 	if f.message != "" { // the files are outputs of Bazel
 		names, f.limits.advice = nil, "a text file for the attribute accepted"
 	}
 	verdict := f.limits.verdict(r.Diff, names...)
 	message := func(w io.Writer) error {
-		for _, line := range messages(call, verdict) {
+		for _, line := range messages(call.Call, verdict) {
 			if _, err := fmt.Fprintln(w, line); err != nil {
 				return err
 			}
@@ -191,7 +190,7 @@ func (f *diffFlags) write(ctx context.Context, call *command.Call, r *report.Rep
 	if verdict == nil {
 		message = func(io.Writer) error { return nil }
 	}
-	err := writeGiven(ctx, call, engine.Output{Name: f.html, Write: r.WriteHTML}, engine.Output{Name: f.markdown, Write: r.WriteMarkdown},
+	err := writeGiven(call, engine.Output{Name: f.html, Write: r.WriteHTML}, engine.Output{Name: f.markdown, Write: r.WriteMarkdown},
 		engine.Output{Name: f.output, Write: func(w io.Writer) error { return listing.JSON(w, r.Diff) }}, engine.Output{Name: f.message, Write: message})
 	if err == nil {
 		switch {

@@ -1,12 +1,10 @@
 package verb
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/images"
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
 
@@ -25,14 +23,14 @@ var extractVerb = verb{
 		imagesFlag(flags, &selection.Requests, storedKinds, "`KEY=VALUE,...,file=OUTPUT`: write the image with these properties to a file. Keys are kind, triple, arch, id (of a bundle entry), member, section, format and other keys of offload binaries. Without --image, all images are written. May be repeated.")
 		flags.directory(&selection.Dir, "output-dir", ".", "`directory` for images without file=")
 		flags.BoolVar(&selection.Archive, "archive", false, "write an archive of all images that an --image selects")
-		return func(ctx context.Context, call *command.Call, _ []string) error {
-			return extract(ctx, call, selection)
+		return func(call *invocation) error {
+			return extract(call, selection)
 		}
 	},
 }
 
 // extract writes the selected images of a file.
-func extract(ctx context.Context, call *command.Call, selection engine.Selection) error {
+func extract(call *invocation, selection engine.Selection) error {
 	named := map[string]bool{}
 	for _, image := range selection.Requests {
 		file := value(image, "file")
@@ -41,7 +39,7 @@ func extract(ctx context.Context, call *command.Call, selection engine.Selection
 		}
 		named[file] = true
 	}
-	f, err := call.Session.Open(ctx, selection.Input, images.Options{})
+	f, err := call.Session.Open(call.ctx, selection.Input, images.Options{})
 	if err != nil {
 		return err
 	}
@@ -50,12 +48,12 @@ func extract(ctx context.Context, call *command.Call, selection engine.Selection
 	if err != nil {
 		return err
 	}
-	warnings, err := call.Session.Extract(ctx, f, extractions)
+	warnings, err := call.Session.Extract(call.ctx, f, extractions)
 	if err != nil {
 		return err
 	}
 	for _, warning := range warnings {
-		fmt.Fprintf(call.Stderr, "offload extract: warning: %s\n", printable.Error(warning))
+		call.warn("%s", printable.Error(warning))
 	}
 	for _, x := range extractions {
 		if !named[x.Output] {

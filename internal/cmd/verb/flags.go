@@ -14,7 +14,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/nearest"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/sizes"
@@ -345,7 +344,7 @@ func (m *matching) define(flags *flagSet) {
 }
 
 // trace returns the function that prints explanations, nil without --explain.
-func (m *matching) trace(call *command.Call) func(target.Match) {
+func (m *matching) trace(call *invocation) func(target.Match) {
 	if !m.explain {
 		return nil
 	}
@@ -459,4 +458,24 @@ func required(flags ...string) error {
 		return usageError("--" + flag + " is missing: add --" + flag + " " + value)
 	}
 	return nil
+}
+
+// memoryFlag defines --max-memory, a flag of all verbs.
+func memoryFlag(flags *flagSet) {
+	flags.Func(maxMemory, "the `size` of memory for decompressed code and lists, such as 512MiB or 2GiB (default: half of the memory of the machine or container, at most 4 GiB)", func(s string) (err error) {
+		flags.memory, err = ParseMemory(s)
+		return err
+	})
+}
+
+// leastMemory is the smallest limit of memory, in bytes.
+const leastMemory = 16 << 20
+
+// ParseMemory reads a size of memory, see package sizes. It returns bytes.
+func ParseMemory(s string) (int64, error) {
+	n, err := sizes.Parse(s)
+	if err == nil && n < leastMemory {
+		err = fmt.Errorf("found %q, expected at least 16MiB", s)
+	}
+	return n, err
 }

@@ -41,14 +41,18 @@ func inGroup(group string) []candidate {
 	return all
 }
 
-// groupCall answers a call of a group without one of its verbs.
-func groupCall(call *command.Call, group, second string) int {
+// groupCall answers words that begin with a group and do not name one of its verbs.
+func groupCall(call *command.Call, words []string) int {
+	group, second := words[0], "help"
+	if len(words) > 1 {
+		second = words[1]
+	}
 	var names []string
 	for _, c := range inGroup(group) {
 		names = append(names, c.word)
 	}
 	switch second {
-	case "", "-h", "-help", "--help", "help":
+	case "-h", "-help", "--help", "help":
 		w := helpWriter{w: call.Stdout, color: call.Color}
 		w.line("usage: offload " + group + " " + strings.Join(names, "|") + " [flags]")
 		w.line("")

@@ -2,14 +2,12 @@ package verb
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/kernels"
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
@@ -65,11 +63,11 @@ func (f *inspectFlags) conflicts([]string) error {
 	return nil
 }
 
-func (f *inspectFlags) run(ctx context.Context, call *command.Call, _ []string) error {
+func (f *inspectFlags) run(call *invocation) error {
 	several := len(f.inputs) > 1
 	var files []*engine.DeviceFile
 	for _, name := range f.inputs {
-		file, err := f.read(ctx, call, name)
+		file, err := f.read(call, name)
 		if err != nil {
 			return err
 		}
@@ -77,7 +75,7 @@ func (f *inspectFlags) run(ctx context.Context, call *command.Call, _ []string) 
 		switch {
 		case f.json:
 		case len(file.Found) == 0:
-			where, err := codeElsewhere(ctx, call, name)
+			where, err := codeElsewhere(call, name)
 			if err != nil {
 				return err
 			}
@@ -114,8 +112,8 @@ func (f *inspectFlags) run(ctx context.Context, call *command.Call, _ []string) 
 }
 
 // codeElsewhere names the kpack archives with the device code of a file, or is empty.
-func codeElsewhere(ctx context.Context, call *command.Call, name string) (string, error) {
-	paths, err := call.Session.SplitCode(ctx, name)
+func codeElsewhere(call *invocation, name string) (string, error) {
+	paths, err := call.Session.SplitCode(call.ctx, name)
 	if err != nil || len(paths) == 0 {
 		return "", err
 	}
@@ -123,7 +121,7 @@ func codeElsewhere(ctx context.Context, call *command.Call, name string) (string
 }
 
 // warnWithoutSources names the images without sources, and the reasons.
-func warnWithoutSources(call *command.Call, file *engine.DeviceFile) {
+func warnWithoutSources(call *invocation, file *engine.DeviceFile) {
 	for i := range file.Images {
 		if img := &file.Images[i]; img.NoSources != "" {
 			fmt.Fprintf(call.Stderr, "offload inspect: %s: image %d (%s): %s\n", printable.Name(file.Name), img.Index, printable.Name(cmp.Or(img.Arch, img.ID)), printable.Name(img.NoSources))
@@ -137,10 +135,10 @@ func hasKernels(file *engine.DeviceFile) bool {
 }
 
 // read finds the images of a file, and their kernels if they are requested.
-func (f *inspectFlags) read(ctx context.Context, call *command.Call, name string) (*engine.DeviceFile, error) {
+func (f *inspectFlags) read(call *invocation, name string) (*engine.DeviceFile, error) {
 	inspect := call.Session.Inspect
 	if f.kernels || f.sections || f.sources {
 		inspect = call.Session.Kernels
 	}
-	return inspect(ctx, engine.InspectOptions{Input: name, Sources: f.sources})
+	return inspect(call.ctx, engine.InspectOptions{Input: name, Sources: f.sources})
 }

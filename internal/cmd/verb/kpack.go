@@ -2,11 +2,8 @@ package verb
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
@@ -23,8 +20,8 @@ var kpackListVerb = verb{
 		var inputs []string
 		flags.inputs(&inputs, "at least one FILE")
 		json := flags.Bool("json", false, "print a JSON array with an object for each file; sizes in bytes")
-		return func(ctx context.Context, call *command.Call, _ []string) error {
-			list, err := call.Session.KpackList(ctx, inputs)
+		return func(call *invocation) error {
+			list, err := call.Session.KpackList(call.ctx, inputs)
 			if err != nil {
 				return err
 			}
@@ -40,24 +37,19 @@ var kpackListVerb = verb{
 }
 
 // listKpack prints a file for people.
-func listKpack(call *command.Call, file engine.KpackFile) {
+func listKpack(call *invocation, file engine.KpackFile) {
 	if h := file.Host; h != nil {
-		printLine(call, "%s: library %s, %d wrappers", h.File, h.KernelName, len(h.Wrappers))
+		call.print("%s: library %s, %d wrappers", h.File, h.KernelName, len(h.Wrappers))
 		for _, p := range h.SearchPaths {
-			printLine(call, "  search path %s", p)
+			call.print("  search path %s", p)
 		}
 		return
 	}
 	a := file.Archive
-	printLine(call, "%s: group %s, for %v, %s, %d %s", a.File, a.Group, a.Archs, a.Scheme, len(a.Entries), printable.Noun(len(a.Entries), "code object"))
+	call.print("%s: group %s, for %v, %s, %d %s", a.File, a.Group, a.Archs, a.Scheme, len(a.Entries), printable.Noun(len(a.Entries), "code object"))
 	for _, e := range a.Entries {
-		printLine(call, "  %s %s %d bytes", e.Key, e.Arch, e.Size)
+		call.print("  %s %s %d bytes", e.Key, e.Arch, e.Size)
 	}
-}
-
-// printLine prints a line on standard output.
-func printLine(call *command.Call, format string, args ...any) {
-	fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf(format, args...)))
 }
 
 var kpackExtractVerb = verb{
@@ -75,7 +67,7 @@ var kpackExtractVerb = verb{
 		flags.StringVar(&opt.Arch, "arch", "", "the target `ID` of the code object")
 		flags.StringVar(&opt.Output, "output", "", "the `file` for the code object; - is standard output")
 		flags.directory(&opt.OutputDir, "output-dir", "", "the `directory` for all code objects, or for those of --arch")
-		return func(ctx context.Context, call *command.Call, _ []string) error {
+		return func(call *invocation) error {
 			switch {
 			case opt.Output == "" && opt.OutputDir == "":
 				return usageError("--output or --output-dir is missing")
@@ -84,12 +76,12 @@ var kpackExtractVerb = verb{
 			case opt.Output != "" && (opt.Binary == "" || opt.Arch == ""):
 				return usageError("--output is for one code object: expected --binary and --arch as well")
 			}
-			written, err := call.Session.KpackExtract(ctx, opt)
+			written, err := call.Session.KpackExtract(call.ctx, opt)
 			if err != nil || opt.OutputDir == "" {
 				return err
 			}
 			for _, name := range written {
-				printLine(call, "%s", name)
+				call.print("%s", name)
 			}
 			return nil
 		}
@@ -108,11 +100,11 @@ var kpackVerifyVerb = verb{
 	flags: func(flags *flagSet) runner {
 		var inputs []string
 		flags.inputs(&inputs, "at least one FILE")
-		return func(ctx context.Context, call *command.Call, _ []string) error {
-			problems, err := call.Session.KpackVerify(ctx, inputs)
+		return func(call *invocation) error {
+			problems, err := call.Session.KpackVerify(call.ctx, inputs)
 			for _, p := range problems {
 				if p.Warning {
-					fmt.Fprintf(call.Stderr, "offload kpack verify: warning: %s: %s\n", printable.Name(p.File), printable.Text(p.Text))
+					call.warn("%s: %s", printable.Name(p.File), printable.Text(p.Text))
 				}
 			}
 			return err
@@ -164,17 +156,17 @@ func schemeFlag(flags *flagSet, uncompressed *bool) {
 	flags.choice("scheme", "`how` code is stored, zstd or none (default zstd)", []string{"zstd", "none"}, func(s string) { *uncompressed = s == "none" })
 }
 
-func (f *kpackSplitFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+func (f *kpackSplitFlags) run(call *invocation) error {
 	if f.tree {
-		return f.runTree(ctx, call, operands)
+		return f.runTree(call)
 	}
-	if err := oneInput(&f.opt.Input, operands); err != nil {
+	if err := oneInput(&f.opt.Input, call.operands); err != nil {
 		return err
 	}
 	if err := required("output", f.opt.Output, "kpack-dir", f.opt.Dir, "group", f.opt.Group); err != nil {
 		return err
 	}
-	report, err := call.Session.KpackSplit(ctx, f.opt)
+	report, err := call.Session.KpackSplit(call.ctx, f.opt)
 	if err != nil {
 		return err
 	}
@@ -182,19 +174,19 @@ func (f *kpackSplitFlags) run(ctx context.Context, call *command.Call, operands 
 		return listing.JSON(call.Stdout, report)
 	}
 	for _, w := range report.Warnings {
-		fmt.Fprintf(call.Stderr, "offload kpack split: warning: %s: %s\n", printable.Name(report.Input), printable.Text(w))
+		call.warn("%s: %s", printable.Name(report.Input), printable.Text(w))
 	}
-	printLine(call, "%s: %d -> %d bytes", report.Output, report.SizeBefore, report.SizeAfter)
+	call.print("%s: %d -> %d bytes", report.Output, report.SizeBefore, report.SizeAfter)
 	for _, a := range report.Archives {
-		printLine(call, "%s: %d %s, %d bytes", a.File, a.Entries, printable.Noun(a.Entries, "code object"), a.Size)
+		call.print("%s: %d %s, %d bytes", a.File, a.Entries, printable.Noun(a.Entries, "code object"), a.Size)
 	}
 	return nil
 }
 
 // runTree splits the libraries of a directory.
-func (f *kpackSplitFlags) runTree(ctx context.Context, call *command.Call, operands []string) error {
+func (f *kpackSplitFlags) runTree(call *invocation) error {
 	opt := &f.opt
-	if err := treeOperands(operands, &opt.Input, &opt.Output); err != nil {
+	if err := treeOperands(call.operands, &opt.Input, &opt.Output); err != nil {
 		return err
 	}
 	switch {
@@ -209,7 +201,7 @@ func (f *kpackSplitFlags) runTree(ctx context.Context, call *command.Call, opera
 	if err := required("group", opt.Group); err != nil {
 		return err
 	}
-	report, err := call.Session.KpackSplitTree(ctx, *opt)
+	report, err := call.Session.KpackSplitTree(call.ctx, *opt)
 	if err != nil {
 		return err
 	}
@@ -217,15 +209,15 @@ func (f *kpackSplitFlags) runTree(ctx context.Context, call *command.Call, opera
 		return listing.JSON(call.Stdout, report)
 	}
 	for _, w := range report.Warnings {
-		fmt.Fprintf(call.Stderr, "offload kpack split: warning: %s\n", printable.Text(w))
+		call.warn("%s", printable.Text(w))
 	}
 	for _, file := range report.Files {
-		printLine(call, "%s: %d -> %d bytes", file.Output, file.SizeBefore, file.SizeAfter)
+		call.print("%s: %d -> %d bytes", file.Output, file.SizeBefore, file.SizeAfter)
 	}
 	for _, a := range report.Archives {
-		printLine(call, "%s: %d %s, %d bytes", a.File, a.Entries, printable.Noun(a.Entries, "code object"), a.Size)
+		call.print("%s: %d %s, %d bytes", a.File, a.Entries, printable.Noun(a.Entries, "code object"), a.Size)
 	}
-	printLine(call, "%s: %d -> %d bytes in %d %s, %d of them split", report.Output, report.SizeBefore, report.SizeAfter, report.Count, printable.Noun(report.Count, "file"), len(report.Files))
+	call.print("%s: %d -> %d bytes in %d %s, %d of them split", report.Output, report.SizeBefore, report.SizeAfter, report.Count, printable.Noun(report.Count, "file"), len(report.Files))
 	return nil
 }
 
@@ -244,8 +236,6 @@ var kpackMergeVerb = verb{
 		flags.BoolVar(&opt.Compress, "compress", false, "compress the bundles")
 		levelFlag(flags, &opt.Level)
 		flags.BoolVar(&opt.Verify, "verify", false, "check the structure of the output")
-		return func(ctx context.Context, call *command.Call, _ []string) error {
-			return call.Session.KpackMerge(ctx, opt)
-		}
+		return operation(&opt, (*engine.Session).KpackMerge)
 	},
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/kernels"
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 )
 
@@ -44,7 +43,7 @@ func (l *limits) define(flags *flagSet) {
 }
 
 // read reads the accepted differences.
-func (l *limits) read(call *command.Call) error {
+func (l *limits) read(call *invocation) error {
 	if l.accepted == "" {
 		return nil
 	}
@@ -62,7 +61,7 @@ func (l *limits) read(call *command.Call) error {
 }
 
 // textOf returns the content of a file.
-func textOf(call *command.Call, name string) (string, error) {
+func textOf(call *invocation, name string) (string, error) {
 	in, err := call.Session.OpenFile(name)
 	if err != nil {
 		return "", err

@@ -1,7 +1,6 @@
 package verb
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/devicelink"
@@ -57,12 +55,12 @@ func (f *linkFlags) define(flags *flagSet) runner {
 	return f.run
 }
 
-func (f *linkFlags) run(ctx context.Context, call *command.Call, _ []string) error {
+func (f *linkFlags) run(call *invocation) error {
 	if call.Worker {
 		return errors.New("link: cannot run as a worker request: found a persistent worker, expected a process with its own directory and PATH, to run the compiler in; remove supports-workers from the action")
 	}
 	if f.plan || f.json {
-		planned, err := link.PlanEveryTarget(ctx, call.Session, f.opt)
+		planned, err := link.PlanEveryTarget(call.ctx, call.Session, f.opt)
 		if err != nil {
 			return err
 		}
@@ -90,7 +88,7 @@ func (f *linkFlags) run(ctx context.Context, call *command.Call, _ []string) err
 	}
 	path, _ := call.LookupEnv("PATH")
 	f.opt.Env = []string{"PATH=" + path, "TMPDIR=" + f.opt.Scratch}
-	messages, err := link.EveryTarget(ctx, call.Session, f.opt)
+	messages, err := link.EveryTarget(call.ctx, call.Session, f.opt)
 	io.WriteString(call.Stderr, printable.Text(messages))
 	return err
 }

@@ -2,13 +2,11 @@ package verb
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"io"
 	"os"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/compilation"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/link"
@@ -39,7 +37,7 @@ var linkDeviceVerb = verb{
 			opt.Objects[len(opt.Objects)-1].Source = s
 			return nil
 		})
-		return func(ctx context.Context, call *command.Call, _ []string) error {
+		return func(call *invocation) error {
 			if call.Worker {
 				return errors.New("link-device: cannot run as a worker request: found a persistent worker, expected a process with its own directory and environment, to run the compiler in; remove supports-workers from the action")
 			}
@@ -49,7 +47,7 @@ var linkDeviceVerb = verb{
 				}
 			}
 			opt.Env = os.Environ()
-			messages, err := link.LinkDevice(ctx, call.Session, opt)
+			messages, err := link.LinkDevice(call.ctx, call.Session, opt)
 			if *record != "" {
 				var moved error
 				messages, moved = compilation.MoveResources(messages, *record)

@@ -1,12 +1,10 @@
 package verb
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/check"
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
@@ -27,8 +25,8 @@ var listVerb = verb{
 		typeFlag(flags, &opt.Type, "a for archives, o for other files")
 		json := flags.Bool("json", false, "print a JSON array of {id, member, bundle, offset, size, compressed}; offset and size in bytes")
 		readFlags(flags, &opt.Read)
-		return func(ctx context.Context, call *command.Call, _ []string) error {
-			entries, err := call.Session.List(ctx, opt)
+		return func(call *invocation) error {
+			entries, err := call.Session.List(call.ctx, opt)
 			if err != nil {
 				return err
 			}

@@ -1,7 +1,6 @@
 package verb
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 )
 
 // manVerb returns the verb man. It is not a variable, because it refers to all verbs.
@@ -25,19 +23,19 @@ func manVerb() *verb {
 }
 
 // writeManPages runs offload man.
-func writeManPages(ctx context.Context, call *command.Call, operands []string) error {
-	if len(operands) != 1 {
-		return usageError(fmt.Sprintf("expected one directory, found %d", len(operands)))
+func writeManPages(call *invocation) error {
+	if len(call.operands) != 1 {
+		return usageError(fmt.Sprintf("expected one directory, found %d", len(call.operands)))
 	}
 	var outputs []engine.Output
 	pages := manPages()
 	for _, name := range slices.Sorted(maps.Keys(pages)) {
-		outputs = append(outputs, engine.Output{Name: strings.TrimSuffix(operands[0], "/") + "/" + name, Write: func(w io.Writer) error {
+		outputs = append(outputs, engine.Output{Name: strings.TrimSuffix(call.operands[0], "/") + "/" + name, Write: func(w io.Writer) error {
 			_, err := io.WriteString(w, pages[name])
 			return err
 		}})
 	}
-	return call.Session.WriteFiles(ctx, outputs...)
+	return call.Session.WriteFiles(call.ctx, outputs...)
 }
 
 // manPages returns the man pages by the names of their files.

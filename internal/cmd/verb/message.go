@@ -2,7 +2,6 @@ package verb
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -37,7 +36,7 @@ func messages(call *command.Call, err error) []string {
 }
 
 // formatOf returns the format of a file, see check.Format; "" if it cannot be read.
-func formatOf(call *command.Call, name string) string {
+func formatOf(call *invocation, name string) string {
 	input, err := session.Files(call.Session).Open(name)
 	if err != nil {
 		return ""
@@ -48,7 +47,7 @@ func formatOf(call *command.Call, name string) string {
 
 // found is the end of a message on a file without what a verb needs: what the file contains instead.
 // It is empty if the file cannot be read.
-func found(call *command.Call, name string) string { return foundFormat(formatOf(call, name)) }
+func found(call *invocation, name string) string { return foundFormat(formatOf(call, name)) }
 
 // foundFormat is found for a result of formatOf.
 func foundFormat(format string) string {
@@ -62,7 +61,7 @@ func foundFormat(format string) string {
 }
 
 // foundCode is found with advice for files of some formats, which another verb reads.
-func foundCode(call *command.Call, name, advice string, formats ...string) string {
+func foundCode(call *invocation, name, advice string, formats ...string) string {
 	format := formatOf(call, name)
 	if slices.Contains(formats, format) {
 		return foundFormat(format) + "; " + advice
@@ -71,7 +70,7 @@ func foundCode(call *command.Call, name, advice string, formats ...string) strin
 }
 
 // warnOfCode warns if a flag TARGET=FILE names a code object for another processor.
-func warnOfCode(call *command.Call, verb, flag, name, file string) {
+func warnOfCode(call *invocation, flag, name, file string) {
 	const standardInput = "-"
 	processor, _, _ := strings.Cut(name, ":")
 	if !target.KnownProcessor(processor) || file == "" || file == standardInput {
@@ -86,7 +85,7 @@ func warnOfCode(call *command.Call, verb, flag, name, file string) {
 	if err != nil || code.Processor == "" || code.Processor == processor || !strings.HasPrefix(processor, "gfx") || strings.Contains(code.Processor, "generic") {
 		return
 	}
-	fmt.Fprintf(call.Stderr, "offload %s: warning: --%s %s=%s: the file is code for %s\n", verb, flag, printable.Name(name), printable.Name(file), code.Processor)
+	call.warn("--%s %s=%s: the file is code for %s", flag, printable.Name(name), printable.Name(file), code.Processor)
 }
 
 // missingDirectory returns the file of an error and its directory, if that does not exist, or "".

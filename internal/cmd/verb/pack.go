@@ -2,7 +2,6 @@ package verb
 
 import (
 	"compress/zlib"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/nearest"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
@@ -48,9 +46,9 @@ func (f *packFlags) define(flags *flagSet) runner {
 	return f.run
 }
 
-func (f *packFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if len(operands) > 0 {
-		return usageError("unexpected argument " + operands[0] + "; write --image file=" + operands[0] + ",triple=TRIPLE,kind=KIND")
+func (f *packFlags) run(call *invocation) error {
+	if len(call.operands) > 0 {
+		return usageError("unexpected argument " + call.operands[0] + "; write --image file=" + call.operands[0] + ",triple=TRIPLE,kind=KIND")
 	}
 	if err := required("output", f.opt.Output); err != nil {
 		return err
@@ -71,16 +69,16 @@ func (f *packFlags) run(ctx context.Context, call *command.Call, operands []stri
 	for _, image := range f.opt.Images {
 		if arch := value(image, "arch"); arch != "" && target.ParseTriple(value(image, "triple")).Arch == target.ArchAMDGCN {
 			if err := checkGPU(arch); err != nil {
-				fmt.Fprintf(call.Stderr, "offload pack: warning: --image: arch=%s: %s\n", printable.Name(arch), printable.Error(err))
+				call.warn("--image: arch=%s: %s", printable.Name(arch), printable.Error(err))
 			}
 		}
 	}
-	unknown, err := call.Session.Pack(ctx, f.opt)
+	unknown, err := call.Session.Pack(call.ctx, f.opt)
 	if err != nil {
 		return err
 	}
 	for _, name := range unknown {
-		fmt.Fprintf(call.Stderr, "offload pack: warning: %s: neither its name nor its contents indicate a format; packed without one\n", printable.Name(name))
+		call.warn("%s: neither its name nor its contents indicate a format; packed without one", printable.Name(name))
 	}
 	return nil
 }

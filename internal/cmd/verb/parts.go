@@ -1,10 +1,7 @@
 package verb
 
 import (
-	"context"
-
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 )
 
 // Three verbs create the output of bundle --compress in steps that can be cached. compress-part
@@ -26,9 +23,7 @@ var compressPartVerb = verb{
 		flags.align(&opt.Align)
 		flags.BoolVar(&opt.Pad, "pad", false, "fill the part up to a multiple of --align, because other images follow in the bundle")
 		levelFlag(flags, &opt.Level)
-		return func(ctx context.Context, call *command.Call, _ []string) error {
-			return call.Session.CompressPart(ctx, opt)
-		}
+		return operation(&opt, (*engine.Session).CompressPart)
 	},
 }
 
@@ -47,11 +42,11 @@ var compressPlanVerb = verb{
 		flags.align(&opt.Align)
 		levelFlag(flags, &opt.Level)
 		framesFlag(flags, &opt.Frames)
-		return func(ctx context.Context, call *command.Call, _ []string) (err error) {
+		return func(call *invocation) (err error) {
 			if opt.Entries, err = entries.bundle(); err != nil {
 				return err
 			}
-			return call.Session.CompressPlan(ctx, opt)
+			return call.Session.CompressPlan(call.ctx, opt)
 		}
 	},
 }
@@ -69,8 +64,8 @@ var assembleVerb = verb{
 		flags.required(&opt.Output, "output", "the bundle, a `file`; - is standard output")
 		flags.operands(&opt.Parts, "the parts are missing: expected at least one PART")
 		versionFlag(flags, &opt.Version, "the compressed bundle")
-		return func(ctx context.Context, call *command.Call, _ []string) error {
-			return sizeAdvice(call.Session.Assemble(ctx, opt))
+		return func(call *invocation) error {
+			return sizeAdvice(call.Session.Assemble(call.ctx, opt))
 		}
 	},
 }

@@ -1,14 +1,12 @@
 package verb
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/prune"
@@ -65,12 +63,12 @@ func (f *pruneFlags) define(flags *flagSet) runner {
 	return f.run
 }
 
-func (f *pruneFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+func (f *pruneFlags) run(call *invocation) error {
 	opt := &f.opt
 	if f.tree {
-		return f.runTree(ctx, call, operands)
+		return f.runTree(call)
 	}
-	if err := oneInput(&opt.Input, operands); err != nil {
+	if err := oneInput(&opt.Input, call.operands); err != nil {
 		return err
 	}
 	if opt.Output == "" {
@@ -80,9 +78,9 @@ func (f *pruneFlags) run(ctx context.Context, call *command.Call, operands []str
 		return err
 	}
 	for _, r := range opt.Replace {
-		warnOfCode(call, "prune", "replace", r.Name, r.File)
+		warnOfCode(call, "replace", r.Name, r.File)
 	}
-	report, err := call.Session.Prune(ctx, *opt)
+	report, err := call.Session.Prune(call.ctx, *opt)
 	if errors.Is(err, engine.ErrNoDeviceCode) {
 		err = fmt.Errorf("%w%s", err, found(call, opt.Input))
 	}
@@ -93,22 +91,22 @@ func (f *pruneFlags) run(ctx context.Context, call *command.Call, operands []str
 		return listing.JSON(call.Stdout, report)
 	}
 	for _, warning := range report.Warnings {
-		fmt.Fprintf(call.Stderr, "offload prune: warning: %s: %s\n", printable.Name(opt.Input), printable.Text(warning))
+		call.warn("%s: %s", printable.Name(opt.Input), printable.Text(warning))
 	}
-	_, err = fmt.Fprintln(call.Stdout, printable.Text(pruneLine(&report)))
-	return err
+	call.print("%s", pruneLine(&report))
+	return nil
 }
 
 // runTree prunes a directory.
-func (f *pruneFlags) runTree(ctx context.Context, call *command.Call, operands []string) error {
+func (f *pruneFlags) runTree(call *invocation) error {
 	opt := &f.opt
-	if err := treeOperands(operands, &opt.Input, &opt.Output); err != nil {
+	if err := treeOperands(call.operands, &opt.Input, &opt.Output); err != nil {
 		return err
 	}
 	if err := f.what(); err != nil {
 		return err
 	}
-	report, err := call.Session.PruneTree(ctx, *opt)
+	report, err := call.Session.PruneTree(call.ctx, *opt)
 	if err != nil {
 		return pruneAdvice(err)
 	}
@@ -117,15 +115,15 @@ func (f *pruneFlags) runTree(ctx context.Context, call *command.Call, operands [
 	}
 	for _, file := range report.Files {
 		for _, warning := range file.Warnings {
-			fmt.Fprintf(call.Stderr, "offload prune: warning: %s: %s\n", printable.Name(file.Input), printable.Text(warning))
+			call.warn("%s: %s", printable.Name(file.Input), printable.Text(warning))
 		}
-		fmt.Fprintln(call.Stdout, printable.Text(pruneLine(&file)))
+		call.print("%s", pruneLine(&file))
 	}
 	for _, warning := range report.Warnings {
-		fmt.Fprintf(call.Stderr, "offload prune: warning: %s\n", printable.Text(warning))
+		call.warn("%s", printable.Text(warning))
 	}
-	_, err = fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes in %d %s, %d with device code", report.Output, report.SizeBefore, report.SizeAfter, report.Count, printable.Noun(report.Count, "file"), len(report.Files))))
-	return err
+	call.print("%s: %d -> %d bytes in %d %s, %d with device code", report.Output, report.SizeBefore, report.SizeAfter, report.Count, printable.Noun(report.Count, "file"), len(report.Files))
+	return nil
 }
 
 // pruneAdvice adds advice to the error for a file without the requested code.

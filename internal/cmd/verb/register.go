@@ -1,13 +1,9 @@
 package verb
 
 import (
-	"context"
-	"fmt"
-
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/check"
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
 	"github.com/rules-offload/rules_offload/internal/embedding"
@@ -47,13 +43,13 @@ var registerVerb = verb{
 		flags.StringVar(&opt.ReferencedBy, "referenced-by", "", "the host object, a `file`, that may refer to the --symbol: if it does not, the output is an object without content")
 		flags.BoolVar(&opt.Check, "check", false, "reject a fat binary of HIP or CUDA that has no device code")
 		flags.BoolVar(&opt.Relocatable, "relocatable", false, "hide OpenMP images from later device links")
-		return func(ctx context.Context, call *command.Call, _ []string) error {
+		return func(call *invocation) error {
 			if opt.Kind == offloadbinary.HIP && !opt.Check { // --check makes it an error
 				if format := formatOf(call, opt.Images[0]); format == check.Text || format == check.ELF {
-					fmt.Fprintf(call.Stderr, "offload register: warning: %s%s, expected a bundle\n", printable.Name(opt.Images[0]), foundFormat(format))
+					call.warn("%s%s, expected a bundle", printable.Name(opt.Images[0]), foundFormat(format))
 				}
 			}
-			return call.Session.Register(ctx, opt)
+			return call.Session.Register(call.ctx, opt)
 		}
 	},
 }

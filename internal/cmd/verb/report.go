@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/cmd/report"
 	"github.com/rules-offload/rules_offload/internal/session"
@@ -49,7 +47,7 @@ func (f *reportFlags) define(flags *flagSet) runner {
 	return f.run
 }
 
-func (f *reportFlags) run(ctx context.Context, call *command.Call, _ []string) (err error) {
+func (f *reportFlags) run(call *invocation) (err error) {
 	if f.html == "" && f.markdown == "" && f.json == "" {
 		return usageError("the output is missing: expected --html, --markdown or --json")
 	}
@@ -60,40 +58,40 @@ func (f *reportFlags) run(ctx context.Context, call *command.Call, _ []string) (
 	if err := f.limits.read(call); err != nil {
 		return err
 	}
-	if r.Files, err = call.Session.KernelsIn(ctx, f.inputs, engine.InspectOptions{Sources: true}); err != nil {
+	if r.Files, err = call.Session.KernelsIn(call.ctx, f.inputs, engine.InspectOptions{Sources: true}); err != nil {
 		return err
 	}
-	if err := withCode(ctx, call, r.Files); err != nil {
+	if err := withCode(call, r.Files); err != nil {
 		return err
 	}
 	if f.disassembler != "" {
-		if err := f.findRedundant(ctx, call, &r); err != nil {
+		if err := f.findRedundant(call, &r); err != nil {
 			return err
 		}
 	}
 	if len(f.base) > 0 {
-		old, err := call.Session.KernelsIn(ctx, f.base, engine.InspectOptions{})
+		old, err := call.Session.KernelsIn(call.ctx, f.base, engine.InspectOptions{})
 		if err != nil {
 			return err
 		}
 		r.Compare(old)
 		f.limits.Check(r.Diff)
 	}
-	if err := writeGiven(ctx, call, engine.Output{Name: f.html, Write: r.WriteHTML}, engine.Output{Name: f.markdown, Write: r.WriteMarkdown}, engine.Output{Name: f.json, Write: r.WriteJSON}); err != nil {
+	if err := writeGiven(call, engine.Output{Name: f.html, Write: r.WriteHTML}, engine.Output{Name: f.markdown, Write: r.WriteMarkdown}, engine.Output{Name: f.json, Write: r.WriteJSON}); err != nil {
 		return err
 	}
 	return f.limits.verdict(r.Diff, strings.Join(f.inputs, ", "))
 }
 
 // writeGiven writes the outputs whose names are given, all of them or none.
-func writeGiven(ctx context.Context, call *command.Call, outputs ...engine.Output) error {
+func writeGiven(call *invocation, outputs ...engine.Output) error {
 	outputs = slices.DeleteFunc(outputs, func(o engine.Output) bool { return o.Name == "" })
-	return call.Session.WriteFiles(ctx, outputs...)
+	return call.Session.WriteFiles(call.ctx, outputs...)
 }
 
 // findRedundant finds redundant architectures. A program with a directory is relative to that of the request; others
 // are on PATH.
-func (f *reportFlags) findRedundant(ctx context.Context, call *command.Call, r *report.Report) error {
+func (f *reportFlags) findRedundant(call *invocation, r *report.Report) error {
 	program := f.disassembler
 	if strings.ContainsRune(program, filepath.Separator) {
 		var err error
@@ -101,14 +99,14 @@ func (f *reportFlags) findRedundant(ctx context.Context, call *command.Call, r *
 			return err
 		}
 	}
-	return r.FindRedundant(ctx, program, func(ctx context.Context, file string, visit func(int, []byte) error) error {
+	return r.FindRedundant(call.ctx, program, func(ctx context.Context, file string, visit func(int, []byte) error) error {
 		_, err := call.Session.Kernels(ctx, engine.InspectOptions{Input: file, Visit: visit})
 		return err
 	})
 }
 
 // withCode returns an error if no file has device code, and warns about single ones.
-func withCode(ctx context.Context, call *command.Call, files []*engine.DeviceFile) error {
+func withCode(call *invocation, files []*engine.DeviceFile) error {
 	var without []string
 	for _, file := range files {
 		if len(file.Found) == 0 {
@@ -116,26 +114,26 @@ func withCode(ctx context.Context, call *command.Call, files []*engine.DeviceFil
 		}
 	}
 	if len(without) == len(files) {
-		return noCode(ctx, call, without)
+		return noCode(call, without)
 	}
 	for _, name := range without {
-		where, err := codeElsewhere(ctx, call, name)
+		where, err := codeElsewhere(call, name)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(call.Stderr, "offload report: warning: %s: %s\n", printable.Name(name), cmp.Or(where, "no device code"+printable.Name(found(call, name))))
+		call.warn("%s: %s", printable.Name(name), cmp.Or(where, "no device code"+printable.Name(found(call, name))))
 	}
 	return nil
 }
 
 // noCode returns the error for files none of which has device code.
-func noCode(ctx context.Context, call *command.Call, names []string) error {
+func noCode(call *invocation, names []string) error {
 	reason := "no device code"
 	if len(names) == 1 {
 		reason += found(call, names[0])
 	}
 	for _, name := range names {
-		where, err := codeElsewhere(ctx, call, name)
+		where, err := codeElsewhere(call, name)
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/kernels"
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/process"
 )
@@ -67,7 +66,7 @@ func compilesDevice(line, file string) bool {
 }
 
 // compileCommands reads the compilations of device code in a compile_commands.json.
-func compileCommands(call *command.Call, name string) ([]buildCommand, error) {
+func compileCommands(call *invocation, name string) ([]buildCommand, error) {
 	text, err := textOf(call, name)
 	if err != nil {
 		return nil, err
@@ -112,16 +111,16 @@ func compileCommands(call *command.Call, name string) ([]buildCommand, error) {
 
 // trials are the builds of --suggest: all commands in a directory, once for each name of flags.
 type trials struct {
-	call     *command.Call
+	call     *invocation
 	dir      string
 	commands []buildCommand
 }
 
 // build runs the commands and returns the images of each.
-func (t *trials) build(ctx context.Context, name string, flags func(buildCommand) []string) ([][]kernels.Image, error) {
+func (t *trials) build(name string, flags func(buildCommand) []string) ([][]kernels.Image, error) {
 	all := make([][]kernels.Image, len(t.commands))
 	var reading sync.Mutex
-	return all, process.Jobs(ctx, process.Limit(runtime.GOMAXPROCS(0)), len(t.commands), nil, func(ctx context.Context, i int) error {
+	return all, process.Jobs(t.call.ctx, process.Limit(runtime.GOMAXPROCS(0)), len(t.commands), nil, func(ctx context.Context, i int) error {
 		c := t.commands[i]
 		output := filepath.Join(t.dir, name+"-"+strconv.Itoa(i)+".o")
 		var text bytes.Buffer
@@ -144,14 +143,14 @@ func (t *trials) build(ctx context.Context, name string, flags func(buildCommand
 }
 
 // try runs the commands of the new build with the flags of --suggest, and adds the results and the remarks of the compiler.
-func (f *diffFlags) try(ctx context.Context, call *command.Call, commands []buildCommand, r *kernels.Diff, old, new []kernels.Image, remarks *kernels.Remarks) error {
+func (f *diffFlags) try(call *invocation, commands []buildCommand, r *kernels.Diff, old, new []kernels.Image, remarks *kernels.Remarks) error {
 	dir, err := os.MkdirTemp("", "offload-suggest-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
 	t := &trials{call, dir, commands}
-	built, err := t.build(ctx, "plain", func(c buildCommand) []string {
+	built, err := t.build("plain", func(c buildCommand) []string {
 		if !c.compiles {
 			return nil // clang would write records to the working directory
 		}
@@ -172,7 +171,7 @@ func (f *diffFlags) try(ctx context.Context, call *command.Call, commands []buil
 		return errors.New("--suggest: no command builds a kernel that exceeds a limit; pass the command of another source, or the link if that generates code")
 	}
 	if n, all := kernels.Missing(new, plain); n > 0 {
-		fmt.Fprintf(call.Stderr, "offload diff: warning: the commands do not build %d of %d kernels: effects of the flags on these are not known\n", n, all)
+		call.warn("the commands do not build %d of %d kernels: effects of the flags on these are not known", n, all)
 	}
 	if err := t.addRecords(built, remarks); err != nil {
 		return err
@@ -185,12 +184,12 @@ func (f *diffFlags) try(ctx context.Context, call *command.Call, commands []buil
 		}
 	}
 	for _, flags := range kernels.SuggestedFlags() {
-		tried, err := t.build(ctx, flags.Name, func(buildCommand) []string { return flags.Flags })
-		if cause := context.Cause(ctx); cause != nil {
+		tried, err := t.build(flags.Name, func(buildCommand) []string { return flags.Flags })
+		if cause := context.Cause(call.ctx); cause != nil {
 			return cause
 		}
 		if err != nil {
-			fmt.Fprintf(call.Stderr, "offload diff: warning: %s: %s\n", flags.Name, printable.Error(err))
+			call.warn("%s: %s", flags.Name, printable.Error(err))
 			continue
 		}
 		limits.Suggest(part, old, plain, slices.Concat(tried...), flags)

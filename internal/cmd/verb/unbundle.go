@@ -1,7 +1,6 @@
 package verb
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -9,7 +8,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/internal/check"
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 )
 
 var unbundleVerb = verb{
@@ -33,7 +31,7 @@ var unbundleVerb = verb{
 		flags.number(&opt.Bundle, "bundle", "the `number` of the bundle to read if the file has several, from 1 (default: the first that serves a target)", 1, math.MaxInt32)
 		readFlags(flags, &opt.Read)
 		matching.define(flags)
-		return func(ctx context.Context, call *command.Call, _ []string) (err error) {
+		return func(call *invocation) (err error) {
 			if err := entriesType(opt.Type, "unbundle-archive"); err != nil {
 				return err
 			}
@@ -41,7 +39,7 @@ var unbundleVerb = verb{
 				return err
 			}
 			opt.Rules, opt.Trace = matching.rules, matching.trace(call)
-			_, err = call.Session.Unbundle(ctx, opt)
+			_, err = call.Session.Unbundle(call.ctx, opt)
 			var missing *engine.MissingError
 			if errors.As(err, &missing) && len(missing.Stored) == 0 {
 				return fmt.Errorf("%s: no bundle entries%s", opt.Input, foundCode(call, opt.Input, "for device code in programs and libraries, run offload extract", check.ELF, check.Archive))

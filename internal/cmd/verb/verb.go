@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/compilation"
 	"github.com/rules-offload/rules_offload/internal/cmd/nearest"
@@ -42,8 +43,32 @@ type example struct {
 	command string // begins with "offload "
 }
 
-// A runner runs a verb with the values of its flags, and the operands.
-type runner func(ctx context.Context, call *command.Call, operands []string) error
+// A runner runs a verb with the values of its flags.
+type runner func(call *invocation) error
+
+// An invocation is a call of a verb.
+type invocation struct {
+	*command.Call
+	ctx      context.Context
+	verb     string
+	operands []string
+}
+
+// warn prints a warning on standard error.
+func (c *invocation) warn(format string, args ...any) {
+	fmt.Fprintf(c.Stderr, "offload %s: warning: %s\n", c.verb, fmt.Sprintf(format, args...))
+}
+
+// print prints a line on standard output.
+func (c *invocation) print(format string, args ...any) {
+	fmt.Fprintln(c.Stdout, printable.Text(fmt.Sprintf(format, args...)))
+}
+
+// operation returns a runner that does no more than one operation of the Session, with options that the
+// flags set.
+func operation[O any](opt *O, do func(*engine.Session, context.Context, O) error) runner {
+	return func(call *invocation) error { return do(call.Session, call.ctx, *opt) }
+}
 
 // A section is a group of verbs in help.
 type section struct {
@@ -125,21 +150,15 @@ func dispatch(ctx context.Context, call *command.Call) int {
 	case completeCommand:
 		return complete(call)
 	}
-	first := call.Args[0]
-	if isGroup(first) {
-		second := ""
-		if len(call.Args) > 1 {
-			second = call.Args[1]
-		}
-		if call.Args = joinVerb(call.Args); find(call.Args[0]) == nil {
-			return groupCall(call, first, second)
-		}
-		first = call.Args[0]
-	}
-	if v := find(first); v != nil {
+	words := call.Args
+	call.Args = joinVerb(words)
+	switch v := find(call.Args[0]); {
+	case v != nil:
 		return v.exit(call, v.run(ctx, call))
+	case isGroup(words[0]):
+		return groupCall(call, words)
 	}
-	return unknownVerb(call, call.Args)
+	return unknownVerb(call, words)
 }
 
 // help answers offload help [VERB].
@@ -148,14 +167,11 @@ func help(call *command.Call, args []string) int {
 		programHelp(call)
 		return exitOK
 	}
-	if isGroup(args[0]) && len(args) == 1 {
-		return groupCall(call, args[0], "help")
-	}
 	words := joinVerb(args)
 	v := find(words[0])
 	switch {
 	case v == nil && isGroup(args[0]):
-		return groupCall(call, args[0], args[1])
+		return groupCall(call, args)
 	case v == nil:
 		return unknownVerb(call, words)
 	case len(words) > 1:
@@ -281,7 +297,7 @@ func (v *verb) run(ctx context.Context, call *command.Call) error {
 	}
 	flags.stderr = call.Stderr
 	session.Files(call.Session).RejectPointers = true
-	return run(call.Session.Context(ctx), call, operands)
+	return run(&invocation{call, call.Session.Context(ctx), v.name, operands})
 }
 
 // prepare returns what runs a call, and its flags, defined and at their defaults.

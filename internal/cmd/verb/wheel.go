@@ -1,7 +1,6 @@
 package verb
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,42 +8,64 @@ import (
 	"time"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
 
-// wheelFlags defines the flags that the verbs for wheels share. It returns --json.
-func wheelFlags(flags *flagSet, dir *string, verify *bool) (asJSON *bool) {
+// wheelFlags are the flags that the verbs for wheels share.
+type wheelFlags struct {
+	modified *time.Time
+	json     *bool
+}
+
+// newWheelFlags defines the flags. The runner sets modified, the time of new members.
+func newWheelFlags(flags *flagSet, dir *string, verify *bool, modified *time.Time) wheelFlags {
 	flags.directory(dir, "output-dir", "", "the `directory` for the new wheels")
 	flags.check(func([]string) error { return required("output-dir", *dir) })
 	flags.BoolVar(verify, "verify", false, "check the structure of each changed library")
-	return flags.Bool("json", false, "print a JSON object with the new wheels; sizes in bytes")
+	return wheelFlags{modified, flags.Bool("json", false, "print a JSON object with the new wheels; sizes in bytes")}
 }
 
-// printWheels prints warnings and wheels, or the report as JSON.
-func printWheels(call *command.Call, verb string, asJSON bool, report any, warnings []string, wheels ...engine.WheelFile) error {
-	if asJSON {
-		return listing.JSON(call.Stdout, report)
+// runner returns a runner that prints what write returns: warnings and lines, or the report as JSON.
+func (f wheelFlags) runner(write func(call *invocation) (report any, warnings, lines []string, err error)) runner {
+	return func(call *invocation) (err error) {
+		if *f.modified, err = epoch(call); err != nil {
+			return err
+		}
+		report, warnings, lines, err := write(call)
+		switch {
+		case err != nil:
+			return err
+		case *f.json:
+			return listing.JSON(call.Stdout, report)
+		}
+		for _, w := range warnings {
+			fmt.Fprintf(call.Stderr, "offload %s: %s\n", call.verb, printable.Text(w))
+		}
+		for _, line := range lines {
+			call.print("%s", line)
+		}
+		return nil
 	}
-	for _, w := range warnings {
-		fmt.Fprintf(call.Stderr, "offload wheel %s: %s\n", verb, printable.Text(w))
-	}
+}
+
+// wheelLines returns a line for each wheel.
+func wheelLines(wheels ...engine.WheelFile) (lines []string) {
 	for i := range wheels {
 		line := fmt.Sprintf("%s: %d bytes", wheels[i].File, wheels[i].Size)
 		if len(wheels[i].Archs) > 0 {
 			line += ", " + strings.Join(wheels[i].Archs, ", ")
 		}
-		fmt.Fprintln(call.Stdout, printable.Text(line))
+		lines = append(lines, line)
 	}
-	return nil
+	return lines
 }
 
 // epochVariable is the variable with the time of new members, in seconds since 1970.
 const epochVariable = "SOURCE_DATE_EPOCH"
 
 // epoch returns the time of new members, or zero.
-func epoch(call *command.Call) (time.Time, error) {
+func epoch(call *invocation) (time.Time, error) {
 	text, ok := call.LookupEnv(epochVariable)
 	if !ok || text == "" {
 		return time.Time{}, nil
@@ -70,7 +91,7 @@ var wheelSplitVerb = verb{
 	flags: func(flags *flagSet) runner {
 		var opt engine.WheelSplitOptions
 		flags.input(&opt.Input, "the wheel, a `file`")
-		json := wheelFlags(flags, &opt.OutputDir, &opt.Verify)
+		wheels := newWheelFlags(flags, &opt.OutputDir, &opt.Verify, &opt.Modified)
 		flags.repeated("family", "`NAME=GPU,...`: put the code for these GPUs into one wheel. May be repeated.", func(s string) error {
 			name, list, ok := strings.Cut(s, "=")
 			if !ok {
@@ -85,16 +106,10 @@ var wheelSplitVerb = verb{
 		schemeFlag(flags, &opt.Uncompressed)
 		levelFlag(flags, &opt.Level)
 		flags.BoolVar(&opt.Complete, "complete", false, "also put code for a processor into the archives of its variants if a source has no code for them; older HIP runtimes require it")
-		return func(ctx context.Context, call *command.Call, _ []string) (err error) {
-			if opt.Modified, err = epoch(call); err != nil {
-				return err
-			}
-			report, err := call.Session.WheelSplit(ctx, opt)
-			if err != nil {
-				return err
-			}
-			return printWheels(call, "split", *json, report, report.Warnings, append([]engine.WheelFile{report.Host}, report.Devices...)...)
-		}
+		return wheels.runner(func(call *invocation) (any, []string, []string, error) {
+			report, err := call.Session.WheelSplit(call.ctx, opt)
+			return report, report.Warnings, wheelLines(append([]engine.WheelFile{report.Host}, report.Devices...)...), err
+		})
 	},
 }
 
@@ -109,19 +124,13 @@ var wheelMergeVerb = verb{
 	flags: func(flags *flagSet) runner {
 		var opt engine.WheelMergeOptions
 		flags.inputs(&opt.Inputs, "a host wheel and its device wheels")
-		json := wheelFlags(flags, &opt.OutputDir, &opt.Verify)
+		wheels := newWheelFlags(flags, &opt.OutputDir, &opt.Verify, &opt.Modified)
 		flags.BoolVar(&opt.Compress, "compress", false, "compress the bundles in libraries")
 		levelFlag(flags, &opt.Level)
-		return func(ctx context.Context, call *command.Call, _ []string) (err error) {
-			if opt.Modified, err = epoch(call); err != nil {
-				return err
-			}
-			report, err := call.Session.WheelMerge(ctx, opt)
-			if err != nil {
-				return err
-			}
-			return printWheels(call, "merge", *json, report, report.Warnings, report.Wheel)
-		}
+		return wheels.runner(func(call *invocation) (any, []string, []string, error) {
+			report, err := call.Session.WheelMerge(call.ctx, opt)
+			return report, report.Warnings, wheelLines(report.Wheel), err
+		})
 	},
 }
 
@@ -136,34 +145,25 @@ var wheelPruneVerb = verb{
 	flags: func(flags *flagSet) runner {
 		var opt engine.WheelPruneOptions
 		flags.inputs(&opt.Inputs, "at least one WHEEL")
-		json := wheelFlags(flags, &opt.OutputDir, &opt.Verify)
+		wheels := newWheelFlags(flags, &opt.OutputDir, &opt.Verify, &opt.Modified)
 		flags.targets(&opt.Keep, "keep", "`A,...`: keep the code for these targets")
 		flags.targets(&opt.Drop, "drop", "`A,...`: drop the code for these targets")
 		flags.BoolVar(&opt.IgnoreMissing, "ignore-missing", false, "warn about targets of --keep that no wheel has, instead of failing")
-		return func(ctx context.Context, call *command.Call, _ []string) (err error) {
-			if opt.Modified, err = epoch(call); err != nil {
-				return err
-			}
+		return wheels.runner(func(call *invocation) (any, []string, []string, error) {
 			if (len(opt.Keep) > 0) == (len(opt.Drop) > 0) {
-				return usageError("expected --keep or --drop")
+				return nil, nil, nil, usageError("expected --keep or --drop")
 			}
-			report, err := call.Session.WheelPrune(ctx, opt)
-			if err != nil {
-				return pruneAdvice(err)
-			}
-			warnings := report.Warnings
+			report, err := call.Session.WheelPrune(call.ctx, opt)
+			warnings, lines := report.Warnings, wheelLines(report.Wheels...)
 			for _, file := range report.Files {
 				for _, w := range file.Warnings {
 					warnings = append(warnings, file.Input+": "+w)
 				}
 			}
-			if err := printWheels(call, "prune", *json, report, slices.Compact(warnings), report.Wheels...); err != nil || *json {
-				return err
-			}
 			for _, name := range report.Dropped {
-				printLine(call, "%s: not written, because no code is left", name)
+				lines = append(lines, name+": not written, because no code is left")
 			}
-			return nil
-		}
+			return report, slices.Compact(warnings), lines, pruneAdvice(err)
+		})
 	},
 }
