@@ -50,20 +50,11 @@ func NewImage(e *images.DeviceImage) Image {
 	}
 }
 
-// ImagesJSON prints the images of files as one JSON array. Where named is set,
-// each has the name of its file.
-func ImagesJSON(w io.Writer, files []*engine.DeviceFile, named bool) error {
-	all := []Image{}
-	for _, f := range files {
-		for _, e := range f.Found {
-			img := NewImage(e)
-			if named {
-				img.File = f.Name
-			}
-			all = append(all, img)
-		}
-	}
-	return JSON(w, all)
+// Options are how the contents of files are listed.
+type Options struct {
+	JSON    bool // one JSON array instead of a table
+	Named   bool // with the name of the file of each item
+	Mangled bool // tables with mangled names of kernels
 }
 
 // JSON prints v as JSON with an indentation of two spaces, and control characters escaped.
@@ -88,9 +79,21 @@ func table(w io.Writer, fn func(row func(cells ...string))) error {
 	return buffer.Flush()
 }
 
-// Images prints the images of files as a table. Where named is set, each row has
-// the name of its file.
-func Images(w io.Writer, files []*engine.DeviceFile, named bool) error {
+// Images lists the images of files.
+func Images(w io.Writer, files []*engine.DeviceFile, o Options) error {
+	if o.JSON {
+		all := []Image{}
+		for _, f := range files {
+			for _, e := range f.Found {
+				img := NewImage(e)
+				if o.Named {
+					img.File = f.Name
+				}
+				all = append(all, img)
+			}
+		}
+		return JSON(w, all)
+	}
 	if !slices.ContainsFunc(files, func(f *engine.DeviceFile) bool { return len(f.Found) > 0 }) {
 		return nil
 	}
@@ -99,7 +102,7 @@ func Images(w io.Writer, files []*engine.DeviceFile, named bool) error {
 		for _, f := range files {
 			for _, e := range f.Found {
 				where := append(slices.Clone(e.Members), e.Section)
-				if named {
+				if o.Named {
 					where = slices.Insert(where, 0, f.Name)
 				}
 				row(orDash(e.Offload), orDash(e.Triple), orDash(e.Arch), format(e), printable.Size(e.Size),
@@ -143,10 +146,13 @@ func totals(files []*engine.DeviceFile) []Total {
 	return list
 }
 
-// Summary prints the totals of files for each architecture, and of all.
-func Summary(w io.Writer, files []*engine.DeviceFile) error {
+// Summary lists the totals of files for each architecture, and in a table of all.
+func Summary(w io.Writer, files []*engine.DeviceFile, o Options) error {
 	list := totals(files)
-	if len(list) == 0 {
+	switch {
+	case o.JSON:
+		return JSON(w, list)
+	case len(list) == 0:
 		return nil
 	}
 	return table(w, func(row func(...string)) {
@@ -161,14 +167,8 @@ func Summary(w io.Writer, files []*engine.DeviceFile) error {
 	})
 }
 
-// SummaryJSON prints the totals of files for each architecture as a JSON array.
-func SummaryJSON(w io.Writer, files []*engine.DeviceFile) error {
-	return JSON(w, totals(files))
-}
-
-// KernelsJSON prints the kernels of files as a JSON array, each on a line of its
-// own. Where named is set, each has the name of its file first.
-func KernelsJSON(w io.Writer, files []*engine.DeviceFile, named bool) error {
+// kernelsJSON prints kernels as a JSON array, each on a line of its own. The name of its file is first.
+func kernelsJSON(w io.Writer, files []*engine.DeviceFile, named bool) error {
 	const flush = 1 << 16 // bytes
 	out := make([]byte, 0, 2*flush)
 	before := "[\n  "
@@ -201,18 +201,25 @@ func KernelsJSON(w io.Writer, files []*engine.DeviceFile, named bool) error {
 	return err
 }
 
-// Kernels prints the kernels of files as a table, a row for each, with the names
-// last. Where named is set, each row has the name of its file.
-func Kernels(w io.Writer, files []*engine.DeviceFile, named, mangled bool) error {
-	if !slices.ContainsFunc(files, func(f *engine.DeviceFile) bool { return len(f.Found) > 0 }) {
+// HasKernels reports whether a file has a kernel.
+func HasKernels(file *engine.DeviceFile) bool {
+	return slices.ContainsFunc(file.Images, func(img kernels.Image) bool { return len(img.Kernels) > 0 })
+}
+
+// Kernels lists the kernels of files, in a table with the names last.
+func Kernels(w io.Writer, files []*engine.DeviceFile, o Options) error {
+	switch {
+	case o.JSON:
+		return kernelsJSON(w, files, o.Named)
+	case !slices.ContainsFunc(files, HasKernels):
 		return nil
 	}
 	return table(w, func(row func(...string)) {
-		row(withFile(named, "FILE", "IMAGE", "ARCH", "CODE", "SGPRS", "VGPRS", "AGPRS", "SGPR SPILLS", "VGPR SPILLS", "SCRATCH", "LDS", "KERNARG", "WORKGROUP", "WAVE", "WAVES/SIMD", "LIMITED BY", "KERNEL")...)
+		row(withFile(o.Named, "FILE", "IMAGE", "ARCH", "CODE", "SGPRS", "VGPRS", "AGPRS", "SGPR SPILLS", "VGPR SPILLS", "SCRATCH", "LDS", "KERNARG", "WORKGROUP", "WAVE", "WAVES/SIMD", "LIMITED BY", "KERNEL")...)
 		for _, f := range files {
 			for i := range f.Images {
 				for k := range f.Images[i].Kernels {
-					row(withFile(named, printable.Name(f.Name), kernelRow(&f.Images[i].Kernels[k], mangled)...)...)
+					row(withFile(o.Named, printable.Name(f.Name), kernelRow(&f.Images[i].Kernels[k], o.Mangled)...)...)
 				}
 			}
 		}
@@ -245,53 +252,40 @@ func withFile(named bool, file string, cells ...string) []string {
 	return cells
 }
 
-// sourceReports returns the source files of the images of files.
-func sourceReports(files []*engine.DeviceFile, named bool) []*kernels.SourceReport {
-	return reportsOf(files, named, (*kernels.Image).SourceReport, func(r *kernels.SourceReport, file string) { r.File = file })
-}
-
-// SourcesJSON writes the bytes of code from each line of source as JSON: an object for each image.
-func SourcesJSON(w io.Writer, files []*engine.DeviceFile, named bool) error {
-	return JSON(w, sourceReports(files, named))
-}
-
-// Sources writes the bytes of code from each line of source as a table, the largest of each image first.
-func Sources(w io.Writer, files []*engine.DeviceFile, named bool) error {
-	reports := slices.DeleteFunc(sourceReports(files, named), func(r *kernels.SourceReport) bool { return r.Code == 0 })
+// Sources lists the bytes of code from each line of source, the largest of each image first.
+func Sources(w io.Writer, files []*engine.DeviceFile, o Options) error {
+	reports := reportsOf(files, o.Named, (*kernels.Image).SourceReport, func(r *kernels.SourceReport, file string) { r.File = file })
+	if o.JSON {
+		return JSON(w, reports)
+	}
+	reports = slices.DeleteFunc(reports, func(r *kernels.SourceReport) bool { return r.Code == 0 })
 	if len(reports) == 0 {
 		return nil
 	}
 	return table(w, func(row func(cells ...string)) {
-		row(withFile(named, "FILE", "IMAGE", "ARCH", "BYTES", "SHARE", "SOURCE")...)
+		row(withFile(o.Named, "FILE", "IMAGE", "ARCH", "BYTES", "SHARE", "SOURCE")...)
 		for _, r := range reports {
 			for _, l := range sourceLines(r) {
-				row(withFile(named, printable.Name(r.File), strconv.Itoa(r.Image), orDash(r.Arch), strconv.FormatInt(l.bytes, 10), fmt.Sprintf("%.1f%%", 100*float64(l.bytes)/float64(r.Code)), printable.Name(l.name))...)
+				row(withFile(o.Named, printable.Name(r.File), strconv.Itoa(r.Image), orDash(r.Arch), strconv.FormatInt(l.bytes, 10), fmt.Sprintf("%.1f%%", 100*float64(l.bytes)/float64(r.Code)), printable.Name(l.name))...)
 			}
 		}
 	})
 }
 
-// sectionReports returns the sections of the images of files.
-func sectionReports(files []*engine.DeviceFile, named bool) []*kernels.SectionReport {
-	return reportsOf(files, named, (*kernels.Image).SectionReport, func(r *kernels.SectionReport, file string) { r.File = file })
-}
-
-// SectionsJSON writes the sections of images as JSON: an object for each image.
-func SectionsJSON(w io.Writer, files []*engine.DeviceFile, named bool) error {
-	return JSON(w, sectionReports(files, named))
-}
-
-// Sections writes the sections of images as a table, in the order of the images.
-func Sections(w io.Writer, files []*engine.DeviceFile, named bool) error {
-	reports := sectionReports(files, named)
-	if len(reports) == 0 {
+// Sections lists the sections of images, in the order of the images.
+func Sections(w io.Writer, files []*engine.DeviceFile, o Options) error {
+	reports := reportsOf(files, o.Named, (*kernels.Image).SectionReport, func(r *kernels.SectionReport, file string) { r.File = file })
+	switch {
+	case o.JSON:
+		return JSON(w, reports)
+	case len(reports) == 0:
 		return nil
 	}
 	return table(w, func(row func(cells ...string)) {
-		row(withFile(named, "FILE", "IMAGE", "ARCH", "BYTES", "KIND", "SECTION")...)
+		row(withFile(o.Named, "FILE", "IMAGE", "ARCH", "BYTES", "KIND", "SECTION")...)
 		for _, r := range reports {
 			for _, s := range r.Sections {
-				row(withFile(named, printable.Name(r.File), strconv.Itoa(r.Image), orDash(r.Arch), strconv.FormatInt(s.Size, 10), orDash(string(s.Kind)), orDash(s.Name))...)
+				row(withFile(o.Named, printable.Name(r.File), strconv.Itoa(r.Image), orDash(r.Arch), strconv.FormatInt(s.Size, 10), orDash(string(s.Kind)), orDash(s.Name))...)
 			}
 		}
 	})

@@ -3,11 +3,9 @@ package verb
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
@@ -64,7 +62,6 @@ func (f *inspectFlags) conflicts([]string) error {
 }
 
 func (f *inspectFlags) run(call *invocation) error {
-	several := len(f.inputs) > 1
 	var files []*engine.DeviceFile
 	for _, name := range f.inputs {
 		file, err := f.read(call, name)
@@ -80,35 +77,24 @@ func (f *inspectFlags) run(call *invocation) error {
 				return err
 			}
 			fmt.Fprintf(call.Stderr, "offload inspect: %s: %s\n", printable.Name(name), cmp.Or(where, "no device images"+printable.Name(found(call, name))))
-		case f.kernels && !hasKernels(file):
+		case f.kernels && !listing.HasKernels(file):
 			fmt.Fprintf(call.Stderr, "offload inspect: %s: no kernels\n", printable.Name(name))
 		case f.sources:
 			warnWithoutSources(call, file)
 		}
 	}
+	list := listing.Images
 	switch {
-	case f.sections && f.json:
-		return listing.SectionsJSON(call.Stdout, files, several)
 	case f.sections:
-		return listing.Sections(call.Stdout, files, several)
-	case f.sources && !f.kernels && f.json:
-		return listing.SourcesJSON(call.Stdout, files, several)
-	case f.sources && !f.kernels:
-		return listing.Sources(call.Stdout, files, several)
-	case f.kernels && f.json:
-		return listing.KernelsJSON(call.Stdout, files, several)
-	case f.kernels && !slices.ContainsFunc(files, hasKernels):
-		return nil
+		list = listing.Sections
 	case f.kernels:
-		return listing.Kernels(call.Stdout, files, several, f.mangled)
-	case f.summary && f.json:
-		return listing.SummaryJSON(call.Stdout, files)
+		list = listing.Kernels
+	case f.sources:
+		list = listing.Sources
 	case f.summary:
-		return listing.Summary(call.Stdout, files)
-	case f.json:
-		return listing.ImagesJSON(call.Stdout, files, several)
+		list = listing.Summary
 	}
-	return listing.Images(call.Stdout, files, several)
+	return list(call.Stdout, files, listing.Options{JSON: f.json, Named: len(files) > 1, Mangled: f.mangled})
 }
 
 // codeElsewhere names the kpack archives with the device code of a file, or is empty.
@@ -127,11 +113,6 @@ func warnWithoutSources(call *invocation, file *engine.DeviceFile) {
 			fmt.Fprintf(call.Stderr, "offload inspect: %s: image %d (%s): %s\n", printable.Name(file.Name), img.Index, printable.Name(cmp.Or(img.Arch, img.ID)), printable.Name(img.NoSources))
 		}
 	}
-}
-
-// hasKernels reports whether a file has a kernel.
-func hasKernels(file *engine.DeviceFile) bool {
-	return slices.ContainsFunc(file.Images, func(img kernels.Image) bool { return len(img.Kernels) > 0 })
 }
 
 // read finds the images of a file, and their kernels if they are requested.
