@@ -133,11 +133,14 @@ func assemble(assembler, source, triple string, symbols []string) ([]byte, error
 func (f *function) print(b *bytes.Buffer) {
 	fmt.Fprintf(b, "%s: code{\ntext: %s,\n", f.name, literal(f.code))
 	if len(f.relocs) > 0 {
-		b.WriteString("relocs: []reloc{\n")
-		for _, r := range f.relocs {
-			fmt.Fprintf(b, "{%d, %d, %q, %d},\n", r.offset, r.typ, r.symbol, r.addend)
+		b.WriteString("relocs: []reloc{")
+		for i, r := range f.relocs {
+			if i%4 == 0 {
+				b.WriteString("\n")
+			}
+			fmt.Fprintf(b, "{%d, %d, %q, %d}, ", r.offset, r.typ, r.symbol, r.addend)
 		}
-		b.WriteString("},\n")
+		b.WriteString("\n},\n")
 	}
 	if len(f.unwind) > 0 {
 		fmt.Fprintf(b, "unwind: %s,\n", literal(f.unwind))
@@ -145,11 +148,11 @@ func (f *function) print(b *bytes.Buffer) {
 	b.WriteString("},\n")
 }
 
-// literal returns a Go string of bytes, 16 a line.
+// literal returns a Go string of bytes, 32 a line.
 func literal(data []byte) string {
 	var lines []string
 	for len(data) > 0 {
-		n := min(16, len(data))
+		n := min(32, len(data))
 		var line strings.Builder
 		for _, c := range data[:n] {
 			fmt.Fprintf(&line, `\x%02x`, c)
