@@ -14,7 +14,7 @@ import (
 type IsolateOptions struct {
 	// Input is a relocatable ELF object: host objects that were linked with the
 	// registration object of their device images, or, with a Suffix, one host
-	// object.
+	// object. If empty, it is Output, which is replaced.
 	Input  string
 	Output string
 	// Suffix distinguishes the offload entries of Input from those of other objects. It consists of
@@ -37,23 +37,17 @@ type IsolateOptions struct {
 // library with one suffix, and create their registration object for the section with
 // that suffix.
 func Isolate(ctx context.Context, s *engine.Session, opt IsolateOptions) error {
-	input, err := session.Files(s).Open(opt.Input)
+	root := session.Files(s)
+	open := root.Open
+	if opt.Input == "" {
+		opt.Input, open = opt.Output, root.OpenToReplace
+	}
+	input, err := open(opt.Input)
 	if err != nil {
 		return err
 	}
 	defer input.Close()
-	return isolate(ctx, session.Files(s), input, opt)
-}
-
-// IsolateInPlace is Isolate for an input that the output replaces. It ignores opt.Input.
-func IsolateInPlace(ctx context.Context, s *engine.Session, opt IsolateOptions) error {
-	opt.Input = opt.Output
-	input, err := session.Files(s).OpenToReplace(opt.Input)
-	if err != nil {
-		return err
-	}
-	defer input.Close()
-	return isolate(ctx, session.Files(s), input, opt)
+	return isolate(ctx, root, input, opt)
 }
 
 // isolate is Isolate for an input that is open.

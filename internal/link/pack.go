@@ -62,18 +62,20 @@ func (w *linker) packGroup(ctx context.Context, links []devicelink.Link, kinds [
 	var group []packed
 	defer func() {
 		for _, p := range group {
-			closeInputs(p.inputs)
+			for _, input := range p.inputs {
+				input.Close()
+			}
 		}
 	}()
 	for _, kind := range kinds {
 		defer w.Observer.Phase("Bundle linked output", kind.String())()
-		group = append(group, packed{})
+		group = append(group, packed{kind: kind})
 		p := &group[len(group)-1]
 		list := devicelink.Of(links, kind)
 		for _, l := range list {
 			p.links = append(p.links, &w.plan.Links[l])
 		}
-		if err := w.packKind(ctx, p, kind, devicelink.HIPTargets(w.Policy.Plan, links, list)); err != nil {
+		if err := w.packKind(ctx, p, devicelink.HIPTargets(w.Policy.Plan, links, list)); err != nil {
 			return nil, err
 		}
 		images = append(images, p.images...)
@@ -85,22 +87,19 @@ func (w *linker) packGroup(ctx context.Context, links []devicelink.Link, kinds [
 }
 
 // packKind packs the images of one runtime. targets are their entry IDs in a bundle for HIP.
-func (w *linker) packKind(ctx context.Context, p *packed, kind offloadbinary.OffloadKind, targets []string) (err error) {
-	switch kind {
+func (w *linker) packKind(ctx context.Context, p *packed, targets []string) (err error) {
+	switch p.kind {
 	case offloadbinary.OpenMP:
-		p.kind = offloadbinary.OpenMP
 		p.images, err = w.packOpenMP(ctx, p.links)
 	case offloadbinary.HIP:
-		p.kind = offloadbinary.HIP
 		err = w.bundleHIP(ctx, p, targets)
 	case offloadbinary.SYCL:
 		// The output of clang-sycl-linker contains all images.
-		p.kind, p.images = offloadbinary.SYCL, []string{p.links[0].Output}
+		p.images = []string{p.links[0].Output}
 	case offloadbinary.CUDA:
-		p.kind = offloadbinary.CUDA
 		p.images, err = w.fatbinary(ctx, p.links)
 	default:
-		err = &Error{Fault: NoRuntime, Subject: kind.String()}
+		err = &Error{Fault: NoRuntime, Subject: p.kind.String()}
 	}
 	return err
 }
@@ -265,10 +264,4 @@ func (w *linker) fatbin(ctx context.Context, images []string) error {
 	}
 	defer input.Close()
 	return w.files.WriteFile(ctx, w.Output, func(output *files.Output) error { return output.Append(input.All()) })
-}
-
-func closeInputs(inputs []*files.Input) {
-	for _, input := range inputs {
-		input.Close()
-	}
 }

@@ -41,19 +41,7 @@ func (k *keyer) file(role, name string) (head []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	head = make([]byte, 16)
-	n, err := io.ReadFull(f, head)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, err
-	}
-	head = head[:n]
-	k.hash.text(role)
-	if err := k.hash.file(name); err != nil {
+	if head, err = k.hash.file(role, name); err != nil {
 		return nil, err
 	}
 	k.read = append(k.read, state)

@@ -296,19 +296,25 @@ func (h hasher) text(s string) {
 	io.WriteString(h, s)
 }
 
-// file adds the content of a file.
-func (h hasher) file(name string) error {
+// file adds the role and the content of a file, and returns its first bytes.
+func (h hasher) file(role, name string) (head []byte, err error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
+	head = make([]byte, 16)
+	n, err := f.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
 	content := sha256.New()
 	if _, err := io.Copy(content, f); err != nil {
-		return err
+		return nil, err
 	}
+	h.text(role)
 	h.text(string(content.Sum(nil)))
-	return nil
+	return head[:n], nil
 }
 
 // key returns the hash of everything that was added.

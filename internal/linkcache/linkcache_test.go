@@ -154,7 +154,7 @@ func TestHash(t *testing.T) {
 	if a.key() == b.key() {
 		t.Error("got the same key for ab, c and a, bc; want different keys")
 	}
-	if err := a.file(filepath.Join(t.TempDir(), "missing")); err == nil {
+	if _, err := a.file("role", filepath.Join(t.TempDir(), "missing")); err == nil {
 		t.Error("missing file: got no error, want one")
 	}
 }

@@ -294,29 +294,24 @@ func (b *builder) openMP(images []register.Image) {
 	end.Ret()
 }
 
-// names are those of HIP and CUDA.
-type names struct {
-	image, wrapper string
-	magic, kind    int64
-}
-
-// fatBinaryNames returns the names of HIP or CUDA in a format of objects.
-func fatBinaryNames(kind offloadbinary.OffloadKind, format string) names {
+// fatBinaryNames returns the names of sections for HIP or CUDA in a format of objects, and the magic number of
+// the wrapper.
+func fatBinaryNames(kind offloadbinary.OffloadKind, format string) (image, wrapper string, magic int64) {
 	switch cuda := kind == offloadbinary.CUDA; {
 	case format == "macho" && cuda:
-		return names{"__NV_CUDA,__nv_fatbin", "__NV_CUDA,__fatbin", embedding.MagicCUDA, 2}
+		return "__NV_CUDA,__nv_fatbin", "__NV_CUDA,__fatbin", embedding.MagicCUDA
 	case format == "macho":
-		return names{"__HIP,__hip_fatbin", "__HIP,__fatbin", embedding.MagicHIP, 4}
+		return "__HIP,__hip_fatbin", "__HIP,__fatbin", embedding.MagicHIP
 	case cuda:
-		return names{embedding.CUDASection, embedding.CUDAWrappers, embedding.MagicCUDA, 2}
+		return embedding.CUDASection, embedding.CUDAWrappers, embedding.MagicCUDA
 	default:
-		return names{embedding.HIPSection, embedding.HIPWrappers, embedding.MagicHIP, 4}
+		return embedding.HIPSection, embedding.HIPWrappers, embedding.MagicHIP
 	}
 }
 
 // fatBinary makes the module for HIP or CUDA.
 func (b *builder) fatBinary(kind offloadbinary.OffloadKind, body register.Image) {
-	n := fatBinaryNames(kind, b.format)
+	imageSection, wrapperSection, magic := fatBinaryNames(kind, b.format)
 	b.offloadEntry()
 	wrapperType := b.named("fatbin_wrapper", ir.I32, ir.I32, ir.Ptr, ir.Ptr)
 	b.bounds()
@@ -324,9 +319,9 @@ func (b *builder) fatBinary(kind offloadbinary.OffloadKind, body register.Image)
 	if kind == offloadbinary.HIP && b.PageAligned {
 		align = 4096
 	}
-	image := b.global(ir.Global{Name: ".fatbin_image", Init: &ir.Bytes{Content: body.Content}, Linkage: ir.Internal, Constant: true, Section: n.image, Align: align})
-	wrapper := b.global(ir.Global{Name: ".fatbin_wrapper", Linkage: ir.Internal, Constant: true, Section: n.wrapper, Unsanitized: b.Release >= target.LLVM23, Align: 8,
-		Init: &ir.Aggregate{T: wrapperType, Values: []ir.Value{i32(n.magic), i32(1), image, null()}}})
+	image := b.global(ir.Global{Name: ".fatbin_image", Init: &ir.Bytes{Content: body.Content}, Linkage: ir.Internal, Constant: true, Section: imageSection, Align: align})
+	wrapper := b.global(ir.Global{Name: ".fatbin_wrapper", Linkage: ir.Internal, Constant: true, Section: wrapperSection, Unsanitized: b.Release >= target.LLVM23, Align: 8,
+		Init: &ir.Aggregate{T: wrapperType, Values: []ir.Value{i32(magic), i32(1), image, null()}}})
 	runtime := kind.String()
 	handle := b.global(ir.Global{Name: "." + runtime + ".binary_handle", Linkage: ir.Internal, Init: null()})
 
@@ -336,7 +331,7 @@ func (b *builder) fatBinary(kind offloadbinary.OffloadKind, body register.Image)
 	addEnd := b.declare("__cudaRegisterFatBinaryEnd", ir.Void, ir.Ptr)
 	removeBinary := b.declare("__"+runtime+"UnregisterFatBinary", ir.Void, ir.Ptr)
 	atexit := b.declare("atexit", ir.I32, ir.Ptr)
-	entries := b.entries(runtime, n.kind)
+	entries := b.entries(runtime, int64(kind))
 	b.constructor("ctors", 101, add)
 
 	binary := start.Call(addBinary, wrapper)

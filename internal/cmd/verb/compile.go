@@ -56,7 +56,7 @@ var compileVerb = verb{
 			if err := compilation.Run(opt); err != nil || isolate.Output == "" {
 				return err
 			}
-			return link.IsolateInPlace(call.ctx, call.Session, isolate)
+			return link.Isolate(call.ctx, call.Session, isolate)
 		}
 	},
 }
