@@ -141,7 +141,15 @@ func (w *wrapper) run(ctx context.Context) error {
 	tools := w.tools()
 	opt.Find = tools.find
 	opt.Fatbinary = tools.fatbinary
-	followed, err := w.release(ctx, tools)
+	// Unlike the other drop-ins, it follows the clang for device links, wherever that is, and a release that may be
+	// newer than the newest known one.
+	followed, err := release.Number(ctx, w.call, func() string {
+		clang, err := tools.find("clang")
+		if err != nil || filepath.Base(clang) == clang {
+			return ""
+		}
+		return clang
+	})
 	if err != nil {
 		return err
 	}

@@ -21,16 +21,11 @@ type printer struct {
 	verbose bool
 }
 
-// print prints a command if printing is enabled.
-func (p *printer) print(command []string) {
-	if !p.opt.DryRun && !p.verbose {
-		return
+// Command prints a command if printing is enabled.
+func (p *printer) Command(command []string) {
+	if p.opt.DryRun || p.verbose {
+		fmt.Fprintln(p.w, strings.Join(append([]string{` "` + command[0] + `"`}, command[1:]...), " "))
 	}
-	line := ` "` + command[0] + `"`
-	for _, arg := range command[1:] {
-		line += " " + arg
-	}
-	fmt.Fprintln(p.w, line)
 }
 
 // printTool prints the command of an LLVM program that is not run.
@@ -42,11 +37,8 @@ func (p *printer) printTool(name string, args ...string) {
 	if err != nil {
 		program = name
 	}
-	p.print(append([]string{program}, args...))
+	p.Command(append([]string{program}, args...))
 }
-
-// Command implements link.Observer.
-func (p *printer) Command(command []string) { p.print(command) }
 
 // Phase implements link.Observer.
 func (p *printer) Phase(name, detail string) (end func()) {

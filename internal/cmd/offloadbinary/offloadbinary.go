@@ -15,6 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmwords"
@@ -87,10 +88,7 @@ func newOptions(r release.Release) *options {
 // packerVersion returns the release that the program follows. Extraction and messages follow
 // LLVM 23, for every version of the container.
 func packerVersion(r release.Release) string {
-	if least, _ := release.Of(23); r.Release < least.Release {
-		return least.Version
-	}
-	return r.Version
+	return release.Nearest(max(r.Release, target.LLVM23)).Version
 }
 
 // Run runs a command line and returns its exit code.

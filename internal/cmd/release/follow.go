@@ -13,33 +13,46 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 )
 
-// Follow returns the release that a drop-in follows: that of the environment variable, or else
-// that in the name of the drop-in (clang-offload-bundler-23), or else that of the clang in its
-// directory, before and after resolving symbolic links, or else Default.
+// Follow returns the release that a drop-in follows: that of Number, with the clang in its directory, before
+// and after resolving symbolic links. If the release is not known, it is the nearest one that is.
 func Follow(ctx context.Context, call *command.Call) (Release, error) {
+	number, err := Number(ctx, call, func() string {
+		path, _ := call.LookupEnv("PATH")
+		for _, dir := range Dirs(call.Name, path, true) {
+			if clang := filepath.Join(dir, "clang"); Executable(clang) {
+				return clang
+			}
+		}
+		return ""
+	})
+	return Nearest(number), err
+}
+
+// Number returns the number of the release of the environment variable, or else that in the name of the
+// drop-in (clang-offload-bundler-23), or else that of the clang at a path, or else Default. clang returns
+// the path, "" for none.
+func Number(ctx context.Context, call *command.Call, clang func() string) (target.Release, error) {
 	if value, _ := call.LookupEnv(Variable); value != "" {
-		return FromEnv(call.LookupEnv)
+		return parse(value)
 	}
 	if n, ok := OfName(call.Name); ok {
-		return Nearest(n), nil
+		return n, nil
 	}
-	path, _ := call.LookupEnv("PATH")
-	for _, dir := range Dirs(call.Name, path, true) {
-		if clang := filepath.Join(dir, "clang"); Executable(clang) {
-			return Nearest(OfClang(ctx, clang)), nil
-		}
+	if path := clang(); path != "" {
+		return OfClang(ctx, path), nil
 	}
-	return Nearest(Default), nil
+	return Default, nil
 }
 
 // Nearest returns the supported release that is nearest to a number.
 func Nearest(number target.Release) Release {
-	oldest, newest := releases[0], releases[len(releases)-1]
-	r, known := Of(min(max(number, oldest.Release), newest.Release))
-	if !known {
-		panic("the table of releases has a gap")
+	nearest := releases[0]
+	for _, r := range releases {
+		if r.Release <= number {
+			nearest = r
+		}
 	}
-	return r
+	return nearest
 }
 
 // OfName returns the release in the name of a tool, which packages append: 23 of

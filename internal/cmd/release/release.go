@@ -87,37 +87,15 @@ func HostTriple() string {
 	return runtime.GOARCH + "-unknown-linux-gnu"
 }
 
-// Of returns the release of that number.
-func Of(number target.Release) (Release, bool) {
-	for _, r := range releases {
-		if r.Release == number {
-			return r, true
-		}
-	}
-	return Release{}, false
-}
-
-// parse returns the release for a number or version, such as 23 or 23.1.4. An empty string
-// means Default.
-func parse(s string) (Release, error) {
-	if s == "" {
-		r, _ := Of(Default)
-		return r, nil
-	}
+// parse returns the number of a supported release for a number or version, such as 23 or 23.1.4.
+func parse(s string) (target.Release, error) {
 	number, _, _ := strings.Cut(s, ".")
 	var known []string
 	for _, r := range releases {
 		if fmt.Sprint(r.Release) == number {
-			return r, nil
+			return r.Release, nil
 		}
 		known = append(known, fmt.Sprint(r.Release))
 	}
-	return Release{}, fmt.Errorf("%s: found %q, expected %s; unset it to follow LLVM %d", Variable, s, strings.Join(known, ", "), Default)
-}
-
-// FromEnv returns the release that the environment selects. lookup returns the value of a
-// variable.
-func FromEnv(lookup func(name string) (value string, set bool)) (Release, error) {
-	value, _ := lookup(Variable)
-	return parse(value)
+	return 0, fmt.Errorf("%s: found %q, expected %s; unset it to follow LLVM %d", Variable, s, strings.Join(known, ", "), Default)
 }

@@ -9,9 +9,9 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	for s, want := range map[string]target.Release{"": Default, "22": 22, "23": 23, "24": 24, "23.1.4": 23, "24.0": 24} {
-		if r, err := parse(s); err != nil || r.Release != want {
-			t.Errorf("Parse(%q) = %d, %v, want %d", s, r.Release, err, want)
+	for s, want := range map[string]target.Release{"22": 22, "23": 23, "24": 24, "23.1.4": 23, "24.0": 24} {
+		if got, err := parse(s); err != nil || got != want {
+			t.Errorf("Parse(%q) = %d, %v, want %d", s, got, err, want)
 		}
 	}
 	var numbers []string
@@ -26,24 +26,10 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestFromEnv(t *testing.T) {
-	for value, want := range map[string]target.Release{"23": 23, "": Default} {
-		r, err := FromEnv(func(name string) (string, bool) {
-			if name != Variable {
-				t.Errorf("%s is looked up", name)
-			}
-			return value, value != ""
-		})
-		if err != nil || r.Release != want {
-			t.Errorf("%q: %d, %v", value, r.Release, err)
-		}
-	}
-}
-
 // Earlier releases cannot read containers of later ones.
 func TestDefault(t *testing.T) {
 	for _, r := range releases {
-		if newest, _ := Of(Default); r.Release <= Default && r.Container > newest.Container || r.Release > Default && r.Container <= newest.Container {
+		if newest := Nearest(Default); r.Release <= Default && r.Container > newest.Container || r.Release > Default && r.Container <= newest.Container {
 			t.Errorf("LLVM %d writes version %d", r.Release, r.Container)
 		}
 	}
