@@ -26,22 +26,16 @@ func Fault(err error) string {
 	var archive *ar.FormatError
 	var module *bitcode.Error
 	switch {
+	case errors.As(err, &binary) && binary.Truncated:
+		return endOfFile
 	case errors.As(err, &binary):
-		return offloadBinary(binary)
+		return invalidData
 	case errors.As(err, &archive):
 		return Archive(archive)
 	case errors.As(err, &module):
 		return "Failed to create module"
 	}
 	return ""
-}
-
-// offloadBinary returns LLVM's words for a fault of an offload binary.
-func offloadBinary(e *offloadbinary.Error) string {
-	if e.Truncated {
-		return endOfFile
-	}
-	return invalidData
 }
 
 // Compressed returns LLVM's words for a fault of a compressed bundle, "" for faults that LLVM

@@ -160,7 +160,7 @@ func TestOffloadBinary(t *testing.T) {
 	} {
 		for _, err := range offloadbinary.Parse(content.Memory([]byte(data)), offloadbinary.Options{}) {
 			var e *offloadbinary.Error
-			if !errors.As(err, &e) || offloadBinary(e) != want {
+			if !errors.As(err, &e) || Fault(e) != want {
 				t.Errorf("%q: %v", data, err)
 			}
 		}

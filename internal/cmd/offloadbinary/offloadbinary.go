@@ -62,7 +62,8 @@ func newOptions(r release.Release) *options {
 			"The output binary can then be embedded into the host section table\n" +
 			"to create a fatbinary containing offloading code.\n",
 		Category: "llvm-offload-binary options",
-		Version:  "Debian LLVM version " + packerVersion(r) + "\n  Optimized build.",
+		// Extraction and messages follow LLVM 23, for every version of the container.
+		Version: "Debian LLVM version " + release.Nearest(max(r.Release, target.LLVM23)).Version + "\n  Optimized build.",
 	}}
 	t := &o.tool
 	o.help = r.SetUp(t, order, orderNextBucket)
@@ -83,12 +84,6 @@ func newOptions(r release.Release) *options {
 		o.level.Hide()
 	}
 	return o
-}
-
-// packerVersion returns the release that the program follows. Extraction and messages follow
-// LLVM 23, for every version of the container.
-func packerVersion(r release.Release) string {
-	return release.Nearest(max(r.Release, target.LLVM23)).Version
 }
 
 // Run runs a command line and returns its exit code.

@@ -86,10 +86,6 @@ func (r *Report) heads() string {
 	for _, f := range r.Files {
 		size += f.Size
 	}
-	worst := "–"
-	if all.worst != nil {
-		worst = fmt.Sprintf("%d of %d", all.worst.Occupancy.WavesPerSIMD, all.worst.Occupancy.Max)
-	}
 	var b strings.Builder
 	for _, figure := range [][3]string{
 		{printable.Size(size), noun(len(r.Files), "file")},
@@ -98,7 +94,7 @@ func (r *Report) heads() string {
 		{printable.Grouped(int64(all.kernels)), printable.Noun(all.kernels, "kernel")},
 		{printable.Grouped(int64(all.memory)), printable.Noun(all.memory, "kernel") + " with VGPR spills or scratch", bad(all.memory)},
 		{printable.Grouped(int64(all.sgprs)), printable.Noun(all.sgprs, "kernel") + " with SGPR spills"},
-		{worst, "waves in the worst case"},
+		{all.waves(), "waves in the worst case"},
 	} {
 		fmt.Fprintf(&b, "<li><b%s>%s</b>%s</li>\n", figure[2], html.EscapeString(figure[0]), html.EscapeString(figure[1]))
 	}
@@ -120,12 +116,8 @@ func noun(n int, s string) string { return "in " + printable.Count(n, s) }
 func (r *Report) archRows() string {
 	var b strings.Builder
 	for _, t := range r.totals() {
-		worst := "–"
-		if t.worst != nil {
-			worst = fmt.Sprintf("%d of %d", t.worst.Occupancy.WavesPerSIMD, t.worst.Occupancy.Max)
-		}
 		fmt.Fprintf(&b, "<tr data-arch=\"%s\"><td>%s</td><td data-field=\"images\">%d</td><td>%s</td><td data-field=\"size\">%d</td><td data-field=\"kernels\">%d</td><td data-field=\"worst\">%s</td><td data-field=\"sgpr_spills\">%d</td><td data-field=\"vgpr_spills\"%s>%d</td><td data-field=\"scratch\"%s>%d</td></tr>\n",
-			html.EscapeString(t.arch), html.EscapeString(printable.Name(dash(t.arch))), t.images, printable.Size(t.size), t.size, t.kernels, worst, t.sgprs, bad(t.vgprs), t.vgprs, bad(t.scratch), t.scratch)
+			html.EscapeString(t.arch), html.EscapeString(printable.Name(dash(t.arch))), t.images, printable.Size(t.size), t.size, t.kernels, t.waves(), t.sgprs, bad(t.vgprs), t.vgprs, bad(t.scratch), t.scratch)
 	}
 	return b.String()
 }
@@ -379,12 +371,10 @@ const maxPageLines = 200_000
 // withLines returns the kernels that have lines in a page.
 func (r *Report) withLines() map[*kernels.Kernel]bool {
 	var all []*kernels.Kernel
-	for _, f := range r.Files {
-		for i := range f.Images {
-			for k := range f.Images[i].Kernels {
-				if kernel := &f.Images[i].Kernels[k]; len(kernel.Sources) > 0 {
-					all = append(all, kernel)
-				}
+	for _, img := range r.images() {
+		for k := range img.Kernels {
+			if kernel := &img.Kernels[k]; len(kernel.Sources) > 0 {
+				all = append(all, kernel)
 			}
 		}
 	}

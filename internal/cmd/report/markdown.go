@@ -39,9 +39,10 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	m.line("")
 	const head = "| Architecture | Images | Size | Kernels | Worst occupancy | VGPR spills or scratch |"
 	m.table(head, "| --- | ---: | ---: | ---: | --- | ---: |", len(totals), maxMarkdownRows, func(i int) string {
-		t, worst := &totals[i], "–"
+		t := &totals[i]
+		worst := t.waves()
 		if t.worst != nil {
-			worst = fmt.Sprintf("%d of %d: %s", t.worst.Occupancy.WavesPerSIMD, t.worst.Occupancy.Max, markdownName(t.worst.Demangled))
+			worst += ": " + markdownName(t.worst.Demangled)
 		}
 		return fmt.Sprintf("| %s | %d | %s | %s | %s | %s |", markdownName(dash(t.arch)), t.images, printable.Size(t.size), printable.Grouped(int64(t.kernels)), worst, printable.Grouped(int64(t.memory)))
 	})

@@ -4,6 +4,8 @@ package report
 
 import (
 	"cmp"
+	"fmt"
+	"iter"
 	"path"
 	"slices"
 	"strconv"
@@ -166,6 +168,19 @@ func archOf(e *images.DeviceImage, img *kernels.Image) string {
 	return cmp.Or(img.Arch, e.Arch, e.Triple)
 }
 
+// images returns the images of all files, except empty host entries.
+func (r *Report) images() iter.Seq2[*images.DeviceImage, *kernels.Image] {
+	return func(yield func(*images.DeviceImage, *kernels.Image) bool) {
+		for _, f := range r.Files {
+			for i, e := range f.Found {
+				if !hostEntry(e) && !yield(e, &f.Images[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // total is the sum for all images of an architecture.
 type total struct {
 	arch    string
@@ -183,25 +198,19 @@ type total struct {
 func (r *Report) totals() []total {
 	var list []total
 	index := map[string]int{}
-	for _, f := range r.Files {
-		for i, e := range f.Found {
-			if hostEntry(e) {
-				continue
-			}
-			img := &f.Images[i]
-			name := archOf(e, img)
-			at, ok := index[name]
-			if !ok {
-				at = len(list)
-				index[name] = at
-				list = append(list, total{arch: name})
-			}
-			t := &list[at]
-			t.images++
-			t.size += e.Size
-			for k := range img.Kernels {
-				t.add(&img.Kernels[k])
-			}
+	for e, img := range r.images() {
+		name := archOf(e, img)
+		at, ok := index[name]
+		if !ok {
+			at = len(list)
+			index[name] = at
+			list = append(list, total{arch: name})
+		}
+		t := &list[at]
+		t.images++
+		t.size += e.Size
+		for k := range img.Kernels {
+			t.add(&img.Kernels[k])
 		}
 	}
 	slices.SortFunc(list, func(a, b total) int { return cmp.Compare(a.arch, b.arch) })
@@ -221,20 +230,18 @@ type Instrumented struct {
 // instrumented returns the images with counters, by architecture.
 func (r *Report) instrumented() []Instrumented {
 	var list []Instrumented
-	for _, f := range r.Files {
-		for i, e := range f.Found {
-			found := slices.DeleteFunc(slices.Clone(f.Images[i].Sections), func(s kernels.Section) bool { return s.Kind() != kernels.ProfileSection })
-			if len(found) == 0 {
-				continue
-			}
-			name := archOf(e, &f.Images[i])
-			at := slices.IndexFunc(list, func(t Instrumented) bool { return t.Arch == name })
-			if at < 0 {
-				at = len(list)
-				list = append(list, Instrumented{Arch: name})
-			}
-			list[at].add(found)
+	for e, img := range r.images() {
+		found := slices.DeleteFunc(slices.Clone(img.Sections), func(s kernels.Section) bool { return s.Kind() != kernels.ProfileSection })
+		if len(found) == 0 {
+			continue
 		}
+		name := archOf(e, img)
+		at := slices.IndexFunc(list, func(t Instrumented) bool { return t.Arch == name })
+		if at < 0 {
+			at = len(list)
+			list = append(list, Instrumented{Arch: name})
+		}
+		list[at].add(found)
 	}
 	slices.SortFunc(list, func(a, b Instrumented) int { return cmp.Compare(a.Arch, b.Arch) })
 	return list
@@ -280,6 +287,14 @@ func (t *total) add(k *kernels.Kernel) {
 }
 
 func positive(n *int64) bool { return n != nil && *n > 0 }
+
+// waves returns the occupancy of the worst kernel as text.
+func (t *total) waves() string {
+	if t.worst == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%d of %d", t.worst.Occupancy.WavesPerSIMD, t.worst.Occupancy.Max)
+}
 
 // worse reports whether an occupancy is lower than that of a kernel.
 func worse(o *kernels.Occupancy, than *kernels.Kernel) bool {

@@ -11,11 +11,9 @@ import (
 // sourceFiles returns the names of all source files of the code, by name.
 func (r *Report) sourceFiles() []string {
 	names := make(map[string]bool)
-	for _, f := range r.Files {
-		for i := range f.Images {
-			for _, s := range f.Images[i].Sources {
-				names[s.File] = true
-			}
+	for _, img := range r.images() {
+		for _, s := range img.Sources {
+			names[s.File] = true
 		}
 	}
 	delete(names, "")
@@ -26,10 +24,8 @@ func (r *Report) sourceFiles() []string {
 // the bytes of this code.
 func (r *Report) sourceTotals() (totals []kernels.Source, code int64) {
 	var all []kernels.Source
-	for _, f := range r.Files {
-		for i := range f.Images {
-			all = append(all, f.Images[i].Sources...)
-		}
+	for _, img := range r.images() {
+		all = append(all, img.Sources...)
 	}
 	totals = sum(all)
 	for _, s := range totals {

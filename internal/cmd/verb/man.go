@@ -50,9 +50,9 @@ func manPages() map[string]string {
 	for _, s := range sections() {
 		program.WriteString(".SS " + roff(s.title) + "\n")
 		for _, v := range s.verbs {
-			program.item(v.page(), v.summary)
-			also = append(also, v.page())
-			pages["offload-"+strings.ReplaceAll(v.name, " ", "-")+".1"] = v.manPage(s.verbs)
+			program.item(v.pageName()+"(1)", v.summary)
+			also = append(also, v.pageName()+"(1)")
+			pages[v.pageName()+".1"] = v.manPage(s.verbs)
 		}
 	}
 	program.items("ENVIRONMENT", environment)
@@ -62,13 +62,13 @@ func manPages() map[string]string {
 	return pages
 }
 
-// page returns the name of the man page of a verb, with its section.
-func (v *verb) page() string { return "offload-" + strings.ReplaceAll(v.name, " ", "-") + "(1)" }
+// pageName returns the name of the man page of a verb.
+func (v *verb) pageName() string { return "offload-" + strings.ReplaceAll(v.name, " ", "-") }
 
 // manPage returns the man page of a verb; related are the verbs of the same section of help.
 func (v *verb) manPage(related []*verb) string {
 	var p manPage
-	p.head("offload-"+strings.ReplaceAll(v.name, " ", "-"), v.summary)
+	p.head(v.pageName(), v.summary)
 	p.section("SYNOPSIS", v.usage())
 	p.section("DESCRIPTION", strings.TrimSpace(v.summary+"\n"+v.details))
 	_, flags := v.prepare()
@@ -86,7 +86,7 @@ func (v *verb) manPage(related []*verb) string {
 	also := "offload(1)"
 	for _, other := range related {
 		if other != v {
-			also += ", " + other.page()
+			also += ", " + other.pageName() + "(1)"
 		}
 	}
 	p.section("SEE ALSO", also)
