@@ -1,7 +1,6 @@
 package llvmir
 
 import (
-	"fmt"
 	"io"
 	"math/bits"
 )
@@ -75,11 +74,8 @@ type encoder struct {
 
 // key returns the identity of a value: equal values have the same key.
 func key(v Value) any {
-	switch v := v.(type) {
-	case Int:
-		return fmt.Sprintf("%s %d", v.T.text, v.V)
-	case Zero:
-		return v.T.text + " 0"
+	if c, ok := v.(*Constant); ok && c.key != "" {
+		return c.key
 	}
 	return v
 }
@@ -111,7 +107,7 @@ func (e *encoder) enumerate() {
 	}
 }
 
-// addParts adds the types and constants of an instruction.
+// addParts adds the types and constants of an instruction or a constant.
 func (e *encoder) addParts(text []any) {
 	for _, part := range text {
 		switch part := part.(type) {
@@ -155,17 +151,9 @@ func (e *encoder) addSection(name string) {
 // addConstant numbers a constant after its operands.
 func (e *encoder) addConstant(v Value) {
 	switch v := v.(type) {
-	case Int, Zero, *Bytes:
-	case *Aggregate:
-		for _, part := range v.Values {
-			e.addConstant(part)
-		}
-	case *Address:
-		e.addType(v.Element)
-		e.addConstant(v.Base)
-		for _, index := range v.Indices {
-			e.addConstant(index)
-		}
+	case *Bytes:
+	case *Constant:
+		e.addParts(v.text)
 	default:
 		return
 	}
@@ -323,10 +311,8 @@ func (e *encoder) writeConstants() {
 			e.record(constantType, e.typeOf(t))
 		}
 		switch c := c.(type) {
-		case Int:
-			e.record(constantInteger, signed(c.V))
-		case Zero:
-			e.record(constantZero)
+		case *Constant:
+			e.record(c.code, e.numbers(c.operands, func(v any) uint64 { return e.value(v.(Value)) })...)
 		case *Bytes:
 			switch {
 			case c.zero():
@@ -336,29 +322,28 @@ func (e *encoder) writeConstants() {
 			default:
 				e.array(firstAbbrev, c.Content.Bytes())
 			}
-		case *Aggregate:
-			if len(c.Values) == 0 {
-				e.record(constantZero)
-				continue
-			}
-			var parts []uint64
-			for _, v := range c.Values {
-				parts = append(parts, e.value(v))
-			}
-			e.record(constantAggregate, parts...)
-		case *Address:
-			code := uint64(constantAddress)
-			if c.Inbounds {
-				code = constantInbounds
-			}
-			operands := []uint64{e.typeOf(c.Element), e.typeOf(c.Base.Type()), e.value(c.Base)}
-			for _, index := range c.Indices {
-				operands = append(operands, e.typeOf(index.Type()), e.value(index))
-			}
-			e.record(code, operands...)
 		}
 	}
 	e.end()
+}
+
+// numbers returns the operands of a record. reference returns the numbers of values and blocks.
+func (e *encoder) numbers(operands []any, reference func(operand any) uint64) (list []uint64) {
+	for _, operand := range operands {
+		switch operand := operand.(type) {
+		case int:
+			list = append(list, uint64(operand))
+		case *Type:
+			list = append(list, e.typeOf(operand))
+		case []Value:
+			for _, v := range operand {
+				list = append(list, reference(v))
+			}
+		default:
+			list = append(list, reference(operand))
+		}
+	}
+	return list
 }
 
 // writeLists writes named metadata: the values, a node for each value, and the lists
@@ -408,7 +393,7 @@ func (e *encoder) writeCode(f *Function) {
 	e.record(codeBlocks, uint64(len(f.Blocks)))
 	for _, b := range f.Blocks {
 		for _, i := range b.code {
-			e.record(i.code, c.operands(i.operands)...)
+			e.record(i.code, e.numbers(i.operands, c.reference)...)
 			if i.result != Void {
 				c.number++
 			}
@@ -455,28 +440,15 @@ func (c *codeEncoder) absolute(v Value) uint64 {
 	return c.value(v)
 }
 
-// operands returns the operands of a record.
-func (c *codeEncoder) operands(list []any) (numbers []uint64) {
-	add := func(n uint64) { numbers = append(numbers, n) }
-	for _, operand := range list {
-		switch operand := operand.(type) {
-		case int:
-			add(uint64(operand))
-		case *Type:
-			add(c.typeOf(operand))
-		case *Block:
-			add(c.blocks[operand])
-		case Value:
-			add(c.number - c.absolute(operand))
-		case []Value:
-			for _, v := range operand {
-				add(c.number - c.absolute(v))
-			}
-		case number:
-			add(c.absolute(operand.v))
-		case signedDistance:
-			add(signed(int64(c.number) - int64(c.absolute(operand.v))))
-		}
+// reference returns the number of an operand in a record of the function.
+func (c *codeEncoder) reference(operand any) uint64 {
+	switch operand := operand.(type) {
+	case *Block:
+		return c.blocks[operand]
+	case number:
+		return c.absolute(operand.v)
+	case signedDistance:
+		return signed(int64(c.number) - int64(c.absolute(operand.v)))
 	}
-	return numbers
+	return c.number - c.absolute(operand.(Value))
 }

@@ -22,7 +22,7 @@ func loop(image []byte) *Module {
 	text := &Global{Name: "a \"name\"", Init: &Bytes{Content: content.Memory([]byte("text")), Terminated: true}, Linkage: Weak, UnnamedAddr: true}
 	text.Content = text.Init.Type()
 	bound := &Global{Name: "bound", Content: Array(0, pair), Hidden: true, Constant: true}
-	table := &Global{Name: "table", Linkage: WeakODR, Init: &Aggregate{T: pair, Values: []Value{Int{I32, -7}, &Address{Inbounds: true, Element: I8, Base: data, Indices: []Value{Int{I64, 2}}}}}}
+	table := &Global{Name: "table", Linkage: WeakODR, Init: Aggregate(pair, Int(I32, -7), AddressInbounds(I8, data, Int(I64, 2)))}
 	table.Content = pair
 
 	callee := &Function{Name: "callee", Signature: Func(I32, Ptr, I64)}
@@ -31,14 +31,14 @@ func loop(image []byte) *Module {
 	f.Blocks = []*Block{first, body, odd, done}
 	first.Branch(first.NotEqual(f.Params[0], bound), body, done)
 	at := body.Phi("at", Ptr)
-	size := body.Load("size", I64, body.Element(pair, at, Int{I32, 0}, Int{I32, 1}), 8)
+	size := body.Load("size", I64, body.Element(pair, at, Int(I32, 0), Int(I32, 1)), 8)
 	low := body.Trunc(size, I32)
-	bit := body.ShiftRight("bit", body.And("", low, Int{I32, 8}), Int{I32, 3})
-	next := body.Element(pair, at, Int{I64, 1})
+	bit := body.ShiftRight("bit", body.And("", low, Int(I32, 8)), Int(I32, 3))
+	next := body.Element(pair, at, Int(I64, 1))
 	at.Add(f.Params[0], first)
 	at.Add(next, body)
 	at.Add(next, odd)
-	body.Switch(bit, odd, []Value{Int{I32, 0}, Int{I32, 1}}, []*Block{body, done})
+	body.Switch(bit, odd, []Value{Int(I32, 0), Int(I32, 1)}, []*Block{body, done})
 	odd.Store(odd.Call(callee, at, size), table, 4)
 	odd.Branch(odd.Equal(next, bound), done, body)
 	done.Ret()

@@ -87,21 +87,6 @@ type Param struct{ T *Type }
 // Type returns the type of the parameter.
 func (p *Param) Type() *Type { return p.T }
 
-// Int is an integer.
-type Int struct {
-	T *Type
-	V int64
-}
-
-// Type returns the type of the integer.
-func (i Int) Type() *Type { return i.T }
-
-// Zero is the value of a type with only zero bytes.
-type Zero struct{ T *Type }
-
-// Type returns the type.
-func (z Zero) Type() *Type { return z.T }
-
 // Bytes is an array of bytes, with a zero at the end if Terminated is set. Its content
 // is written in pieces, so that it can be large.
 type Bytes struct {
@@ -127,23 +112,3 @@ func (b *Bytes) zero() bool {
 	}
 	return true
 }
-
-// Aggregate is an array or a structure of constants.
-type Aggregate struct {
-	T      *Type
-	Values []Value
-}
-
-// Type returns the type of the aggregate.
-func (a *Aggregate) Type() *Type { return a.T }
-
-// Address is the address of an element of a global.
-type Address struct {
-	Inbounds bool
-	Element  *Type // the type that Indices select from
-	Base     Value
-	Indices  []Value
-}
-
-// Type returns Ptr.
-func (a *Address) Type() *Type { return Ptr }

@@ -99,21 +99,13 @@ func (g *Global) print(p *printer)   { p.w.WriteString(quoted(g.Name)) }
 func (f *Function) print(p *printer) { p.w.WriteString(quoted(f.Name)) }
 func (v *Param) print(p *printer)    { p.local("", v) }
 func (i *Inst) print(p *printer)     { p.local(i.Name, i) }
-func (i Int) print(p *printer)       { p.printf("%d", i.V) }
+func (c *Constant) print(p *printer) { p.parts(c.text) }
 
 func (p *printer) local(name string, v Value) {
 	if name == "" {
 		p.printf("%%%d", p.numbers[v])
 	} else {
 		p.w.WriteString("%" + name)
-	}
-}
-
-func (z Zero) print(p *printer) {
-	if z.T.kind == pointerType {
-		p.w.WriteString("null")
-	} else {
-		p.w.WriteString("zeroinitializer")
 	}
 }
 
@@ -138,30 +130,6 @@ func (b *Bytes) print(p *printer) {
 		p.w.WriteString(`\00`)
 	}
 	p.w.WriteByte('"')
-}
-
-func (a *Aggregate) print(p *printer) {
-	open, end := "[", "]"
-	switch {
-	case len(a.Values) == 0:
-		p.w.WriteString("zeroinitializer")
-		return
-	case a.T.kind != arrayType:
-		open, end = "{ ", " }"
-	}
-	p.w.WriteString(open)
-	p.list(a.Values)
-	p.w.WriteString(end)
-}
-
-func (a *Address) print(p *printer) {
-	p.w.WriteString("getelementptr ")
-	if a.Inbounds {
-		p.w.WriteString("inbounds ")
-	}
-	p.w.WriteString("(" + a.Element.text + ", ")
-	p.list(append([]Value{a.Base}, a.Indices...))
-	p.w.WriteString(")")
 }
 
 func (p *printer) function(f *Function) {
@@ -214,7 +182,13 @@ func (p *printer) inst(i *Inst) {
 		i.print(p)
 		p.w.WriteString(" = ")
 	}
-	for _, part := range i.text {
+	p.parts(i.text)
+	p.w.WriteByte('\n')
+}
+
+// parts writes the text of an instruction or a constant.
+func (p *printer) parts(text []any) {
+	for _, part := range text {
 		switch part := part.(type) {
 		case Value:
 			part.print(p)
@@ -228,7 +202,6 @@ func (p *printer) inst(i *Inst) {
 			fmt.Fprint(p.w, part)
 		}
 	}
-	p.w.WriteByte('\n')
 }
 
 // lists writes named metadata with a node for each value.

@@ -177,11 +177,11 @@ func block(f *ir.Function, name string) *ir.Block {
 	return b
 }
 
-func i32(v int64) ir.Value { return ir.Int{T: ir.I32, V: v} }
-func i64(v int64) ir.Value { return ir.Int{T: ir.I64, V: v} }
+func i32(v int64) ir.Value { return ir.Int(ir.I32, v) }
+func i64(v int64) ir.Value { return ir.Int(ir.I64, v) }
 
 // null is the null pointer.
-func null() ir.Value { return ir.Zero{T: ir.Ptr} }
+func null() ir.Value { return ir.Zero(ir.Ptr) }
 
 // bounds adds where the offload entries start and stop.
 func (b *builder) bounds() {
@@ -194,13 +194,13 @@ func (b *builder) bounds() {
 			t, align = ir.Array(1, entry), 8
 		}
 		bound := func(name, section string) *ir.Global {
-			return b.global(ir.Global{Name: name, Init: ir.Zero{T: t}, Linkage: ir.WeakODR, Hidden: true, Constant: true, Section: section, Align: align})
+			return b.global(ir.Global{Name: name, Init: ir.Zero(t), Linkage: ir.WeakODR, Hidden: true, Constant: true, Section: section, Align: align})
 		}
 		start := bound("__start_llvm_offload_entries", "llvm_offload_entries$OA")
 		b.start, b.stop = start, bound("__stop_llvm_offload_entries", "llvm_offload_entries$OZ")
 		if b.Release >= target.LLVM24 {
 			const size = 56
-			b.start = &ir.Address{Inbounds: true, Element: ir.I8, Base: start, Indices: []ir.Value{i64(size)}}
+			b.start = ir.AddressInbounds(ir.I8, start, i64(size))
 		}
 		return
 	case "macho":
@@ -219,7 +219,7 @@ func (b *builder) bounds() {
 
 // dummy adds what makes the section of the offload entries exist.
 func (b *builder) dummy(section string) {
-	dummy := b.global(ir.Global{Name: "__dummy." + section, Init: ir.Zero{T: ir.Array(0, b.entry)}, Linkage: ir.Internal, Constant: true, Section: section, Align: 8})
+	dummy := b.global(ir.Global{Name: "__dummy." + section, Init: ir.Zero(ir.Array(0, b.entry)), Linkage: ir.Internal, Constant: true, Section: section, Align: 8})
 	used := "llvm.compiler.used"
 	if b.Release >= target.LLVM24 {
 		used = "llvm.used"
@@ -228,7 +228,7 @@ func (b *builder) dummy(section string) {
 }
 
 func array(element *ir.Type, values ...ir.Value) ir.Value {
-	return &ir.Aggregate{T: ir.Array(int64(len(values)), element), Values: values}
+	return ir.Aggregate(ir.Array(int64(len(values)), element), values...)
 }
 
 // at is an address in an array of bytes or of entries.
@@ -237,15 +237,15 @@ func (b *builder) at(base *ir.Global, offset int64) ir.Value {
 	case offset == 0:
 		return base
 	case b.Release >= target.LLVM24:
-		return &ir.Address{Element: ir.I8, Base: base, Indices: []ir.Value{i64(offset)}}
+		return ir.Address(ir.I8, base, i64(offset))
 	}
-	return &ir.Address{Element: base.Content, Base: base, Indices: []ir.Value{i64(0), i64(offset)}}
+	return ir.Address(base.Content, base, i64(0), i64(offset))
 }
 
 // constructor adds the table of constructors, or that of destructors.
 func (b *builder) constructor(table string, priority int64, f *ir.Function) {
 	t := ir.Struct(ir.I32, ir.Ptr, ir.Ptr)
-	b.global(ir.Global{Name: "llvm.global_" + table, Linkage: ir.Appending, Init: array(t, &ir.Aggregate{T: t, Values: []ir.Value{i32(priority), f, null()}})})
+	b.global(ir.Global{Name: "llvm.global_" + table, Linkage: ir.Appending, Init: array(t, ir.Aggregate(t, i32(priority), f, null()))})
 }
 
 // openMP makes the module for OpenMP.
@@ -274,12 +274,12 @@ func (b *builder) openMP(images []register.Image) {
 			ranges = []register.Range{{Offset: 0, Size: c.Len()}}
 		}
 		for _, r := range ranges {
-			devices = append(devices, &ir.Aggregate{T: imageType, Values: []ir.Value{b.at(image, r.Offset), b.at(image, r.Offset+r.Size), b.start, b.stop}})
+			devices = append(devices, ir.Aggregate(imageType, b.at(image, r.Offset), b.at(image, r.Offset+r.Size), b.start, b.stop))
 		}
 	}
 	list := b.global(ir.Global{Name: ".omp_offloading.device_images", Init: array(imageType, devices...), Linkage: ir.Internal, UnnamedAddr: true, Constant: true})
 	descriptor := b.global(ir.Global{Name: ".omp_offloading.descriptor", Linkage: ir.Internal, Constant: true,
-		Init: &ir.Aggregate{T: descriptorType, Values: []ir.Value{i32(int64(len(devices))), list, b.start, b.stop}}})
+		Init: ir.Aggregate(descriptorType, i32(int64(len(devices))), list, b.start, b.stop)})
 
 	add, start := b.define(".omp_offloading.descriptor_reg")
 	addLibrary := b.declare("__tgt_register_lib", ir.Void, ir.Ptr)
@@ -321,7 +321,7 @@ func (b *builder) fatBinary(kind offloadbinary.OffloadKind, body register.Image)
 	}
 	image := b.global(ir.Global{Name: ".fatbin_image", Init: &ir.Bytes{Content: body.Content}, Linkage: ir.Internal, Constant: true, Section: imageSection, Align: align})
 	wrapper := b.global(ir.Global{Name: ".fatbin_wrapper", Linkage: ir.Internal, Constant: true, Section: wrapperSection, Unsanitized: b.Release >= target.LLVM23, Align: 8,
-		Init: &ir.Aggregate{T: wrapperType, Values: []ir.Value{i32(magic), i32(1), image, null()}}})
+		Init: ir.Aggregate(wrapperType, i32(magic), i32(1), image, null())})
 	runtime := kind.String()
 	handle := b.global(ir.Global{Name: "." + runtime + ".binary_handle", Linkage: ir.Internal, Init: null()})
 
@@ -382,7 +382,7 @@ func (b *builder) entries(runtime string, kind int64) *ir.Function {
 		return loop.ShiftRight(name, loop.And("", flags, i32(1<<number)), i32(number))
 	}
 	external, constant, normalized := bit("extern", 3), bit("constant", 4), bit("normalized", 5)
-	loop.Branch(loop.Equal(entryKind, ir.Int{T: ir.I16, V: kind}), ofKind, next)
+	loop.Branch(loop.Equal(entryKind, ir.Int(ir.I16, kind)), ofKind, next)
 
 	ofKind.Branch(ofKind.Equal(size, i64(0)), isFunction, isVariable)
 	isFunction.Call(function, binary, address, name, name, i32(-1), null(), null(), null(), null(), null())
@@ -452,8 +452,8 @@ func (b *builder) sycl(images []register.Image) {
 	}
 	named := map[string]*ir.Global{} // the text of a symbol's name
 	var texts, records []ir.Value
-	i8 := func(v int64) ir.Value { return ir.Int{T: ir.I8, V: v} }
-	i16 := func(v int64) ir.Value { return ir.Int{T: ir.I16, V: v} }
+	i8 := func(v int64) ir.Value { return ir.Int(ir.I8, v) }
+	i16 := func(v int64) ir.Value { return ir.Int(ir.I16, v) }
 	for i := range images {
 		image := &images[i]
 		of := func(what string) string { return fmt.Sprintf(".sycl_offloading.%s.%d", what, i) }
@@ -468,20 +468,19 @@ func (b *builder) sycl(images []register.Image) {
 				named[symbol] = name
 				texts = append(texts, name)
 			}
-			entry := &ir.Aggregate{T: b.entry, Values: []ir.Value{i64(0), i16(1), i16(8), i32(0), null(), name, i64(0), i64(0), null()}}
+			entry := ir.Aggregate(b.entry, i64(0), i16(1), i16(8), i32(0), null(), name, i64(0), i64(0), null())
 			if !known {
 				b.global(ir.Global{Name: ".offloading.entry." + symbol, Init: entry, Linkage: ir.Weak, Constant: true, Section: section, Align: 8})
 			}
 			list = append(list, entry)
 		}
 		entries := b.global(ir.Global{Name: unique(".sycl_offloading.entries_arr"), Init: array(b.entry, list...), Linkage: ir.Internal, Constant: true})
-		records = append(records, &ir.Aggregate{T: imageType, Values: []ir.Value{
-			i16(3), i8(8), i8(int64(image.ImageKind)), triple, compile, link, data, b.at(data, image.Content.Len()), entries, b.at(entries, int64(len(list))), null(), null(),
-		}})
+		records = append(records, ir.Aggregate(imageType, i16(3), i8(8), i8(int64(image.ImageKind)), triple, compile, link,
+			data, b.at(data, image.Content.Len()), entries, b.at(entries, int64(len(list))), null(), null()))
 	}
 	list := b.global(ir.Global{Name: ".sycl_offloading.device_images", Init: array(imageType, records...), Linkage: ir.Internal, UnnamedAddr: true, Constant: true})
 	descriptor := b.global(ir.Global{Name: ".sycl_offloading.descriptor", Linkage: ir.Internal, Constant: true,
-		Init: &ir.Aggregate{T: descriptorType, Values: []ir.Value{i16(1), i16(int64(len(images))), list, null(), null()}}})
+		Init: ir.Aggregate(descriptorType, i16(1), i16(int64(len(images))), list, null(), null())})
 	b.syclFunctions(descriptor)
 	if len(texts) > 0 {
 		b.to.Lists = append(b.to.Lists, ir.List{Name: "llvm.offloading.symbols", Values: texts})
