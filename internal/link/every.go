@@ -236,16 +236,13 @@ func (opt *EveryTargetOptions) failed(s *engine.Session, link *Link, sources map
 	if _, empty := errors.AsType[*Error](err); empty {
 		err = fmt.Errorf("%s wrote no image", opt.Clang)
 	}
-	printed := messages.String()
-	if exited {
-		err = fmt.Errorf("%w\n%s", err, strings.TrimRight(printed, "\n"))
+	err = fmt.Errorf("device link for %s: %w", link.Name(), err)
+	if !exited {
+		return err
 	}
 	var objects []LinkedObject
 	for _, name := range link.Files {
 		objects = append(objects, LinkedObject{File: filepath.Join(opt.Scratch, name), Source: sources[name]})
 	}
-	if undefined := undefinedSymbols(s, printed, objects, opt.Advice); exited && undefined != nil {
-		return fmt.Errorf("device link for %s: %w\n%w", link.Name(), err, undefined)
-	}
-	return fmt.Errorf("device link for %s: %w", link.Name(), err)
+	return errors.Join(err, undefinedSymbols(s, messages.String(), objects, opt.Advice))
 }

@@ -303,14 +303,17 @@ func TestLinkErrors(t *testing.T) {
 		{"link", "sycl.o", "the images for spirv64-unknown-unknown are of kind sycl; OpenMP and HIP can be linked"},
 		{"link", "none.o", "the images for x86_64-pc-linux-gnu, such as that of none.o, have no offload kind"},
 		{"link", "hip.o xnack.o", "hip-amdgcn-amd-amdhsa--gfx90a and hip-amdgcn-amd-amdhsa--gfx90a:xnack+ cannot be in one bundle: either all entries for gfx90a set xnack, or none"},
-		{"fail", "cpu.o", "device link for x86_64-pc-linux-gnu: " + filepath.Base(os.Args[0]) + ": exit status 1\nld.lld: error: undefined symbol: f"},
+		{"fail", "cpu.o", "device link for x86_64-pc-linux-gnu: " + filepath.Base(os.Args[0]) + ": exit status 1\nundefined device symbol \"f\": referenced by the libraries of the link"},
 		{"idle", "cpu.o", "device link for x86_64-pc-linux-gnu: /"},
 		{"hang", "cpu.o", "device link for x86_64-pc-linux-gnu: context deadline exceeded"},
 	} {
 		start := time.Now()
-		_, _, err := link(t, test.mode, strings.Fields(test.inputs)...)
+		messages, _, err := link(t, test.mode, strings.Fields(test.inputs)...)
 		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s %s: got error %v, want %s", test.mode, test.inputs, err, test.want)
+		}
+		if want := map[string]string{"fail": "ld.lld: error: undefined symbol: f\n"}[test.mode]; messages != want {
+			t.Errorf("%s %s: got messages %q, want %q", test.mode, test.inputs, messages, want)
 		}
 		if took := time.Since(start); took > 5*time.Second {
 			t.Errorf("%s %s: took %v", test.mode, test.inputs, took)

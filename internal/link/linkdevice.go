@@ -41,8 +41,8 @@ type LinkedObject struct {
 	Source string
 }
 
-// LinkDevice runs a device link and returns the output of the linker. For a link that fails
-// because of undefined symbols, the error is an [UndefinedSymbolsError].
+// LinkDevice runs a device link and returns the output of the linker. If the link fails because of undefined
+// symbols, the error names the sources that refer to them.
 func LinkDevice(ctx context.Context, s *engine.Session, opt LinkDeviceOptions) (messages string, err error) {
 	if opt.WithoutRuntime != "" {
 		if err := checkRuntime(s, opt); err != nil {
@@ -63,95 +63,29 @@ func LinkDevice(ctx context.Context, s *engine.Session, opt LinkDeviceOptions) (
 	return messages, fmt.Errorf("device link: %s: %w", filepath.Base(opt.Command[0]), failed.Err)
 }
 
-// UndefinedSymbolsError reports symbols that a device link does not define.
-type UndefinedSymbolsError struct {
-	Symbols []UndefinedSymbol // in the order of the linker's messages
-	Advice  string            // what to do
-}
-
-// UndefinedSymbol is a symbol that a device link does not define.
-type UndefinedSymbol struct {
-	// Name is the name that the linker prints, which is demangled.
-	Name string
-	// Sources are the sources that refer to the symbol, in the order of the link. It is empty if
-	// only libraries refer to it.
-	Sources []string
-}
-
-// Error has a line for each list of sources, with the symbols that they refer to.
-func (e *UndefinedSymbolsError) Error() string {
-	var lines []string
-	for rest := e.Symbols; len(rest) > 0; {
-		first := rest[0]
-		var names []string
-		var others []UndefinedSymbol
-		for _, symbol := range rest {
-			if slices.Equal(symbol.Sources, first.Sources) {
-				names = append(names, `"`+symbol.Name+`"`)
-			} else {
-				others = append(others, symbol)
-			}
-		}
-		rest = others
-		what := "symbol"
-		if len(names) > 1 {
-			what = "symbols"
-		}
-		by := "the libraries of the link"
-		if len(first.Sources) > 0 {
-			by = strings.Join(first.Sources, ", ")
-		}
-		line := fmt.Sprintf("undefined device %s %s: referenced by %s", what, strings.Join(names, ", "), by)
-		if e.Advice != "" {
-			line += "; " + e.Advice
-		}
-		lines = append(lines, line)
-	}
-	return strings.Join(lines, "\n")
-}
-
-// NoDeviceRuntimeError reports an OpenMP link without LLVM's device runtime, which its objects call.
-type NoDeviceRuntimeError struct {
-	Target string // the GPU
-	Source string // the first source that calls the runtime
-	LLVM   string // the directory of LLVM
-	Found  string // the runtime that this LLVM has, a path below LLVM; empty if it has none
-}
-
-// Error is one line that says what to install or set.
-func (e *NoDeviceRuntimeError) Error() string {
-	dir := filepath.Join("lib", deviceRuntime)
-	what := "this LLVM (" + e.LLVM + ") has no OpenMP device runtime, " + filepath.Join(dir, "libompdevice.a") + ": install an LLVM that is built with the runtime openmp for " + deviceRuntime + ", and name its directory"
-	if e.Found != "" {
-		what = "the link does not name LLVM's OpenMP device runtime, " + filepath.Join(e.LLVM, e.Found)
-		dir = filepath.Join(e.LLVM, dir)
-	} else {
-		dir = filepath.Join("/LLVM", dir)
-	}
-	return fmt.Sprintf("%s for %s: %s: arch_linkopts = {\"%s\": [\"-L%s\", \"-lompdevice\"]}", e.Source, e.Target, what, deviceRuntime, dir)
-}
-
 // deviceRuntime is the directory of the runtime for AMD GPUs, below lib. It is also their triple.
 const deviceRuntime = "amdgcn-amd-amdhsa"
 
-// checkRuntime returns a [NoDeviceRuntimeError] if an object refers to LLVM's device runtime.
+// checkRuntime returns an error that says what to install or set if an object refers to LLVM's device runtime.
 func checkRuntime(s *engine.Session, opt LinkDeviceOptions) error {
 	for _, linked := range opt.Objects {
 		names, err := references(s, linked.File)
 		if err != nil || !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "__kmpc_") }) {
 			continue // the linker reports what it cannot read
 		}
-		e := &NoDeviceRuntimeError{Target: opt.WithoutRuntime, Source: linked.Source}
 		clang, err := filepath.EvalSymlinks(opt.Command[0])
 		if err != nil {
 			clang = opt.Command[0]
 		}
-		e.LLVM = filepath.Dir(filepath.Dir(clang))
-		library := filepath.Join("lib", deviceRuntime, "libompdevice.a")
-		if _, err := os.Stat(filepath.Join(e.LLVM, library)); err == nil {
-			e.Found = library
+		llvm, dir := filepath.Dir(filepath.Dir(clang)), filepath.Join("lib", deviceRuntime)
+		library := filepath.Join(dir, "libompdevice.a")
+		what := "this LLVM (" + llvm + ") has no OpenMP device runtime, " + library + ": install an LLVM that is built with the runtime openmp for " + deviceRuntime + ", and name its directory"
+		if _, err := os.Stat(filepath.Join(llvm, library)); err == nil {
+			what = "the link does not name LLVM's OpenMP device runtime, " + filepath.Join(llvm, library)
+		} else {
+			llvm = "/LLVM"
 		}
-		return e
+		return fmt.Errorf("%s for %s: %s: arch_linkopts = {\"%s\": [\"-L%s\", \"-lompdevice\"]}", linked.Source, opt.WithoutRuntime, what, deviceRuntime, filepath.Join(llvm, dir))
 	}
 	return nil
 }
@@ -173,19 +107,20 @@ func lldUndefined(line string) string {
 	return strings.TrimSuffix(name, "\r")
 }
 
-// undefinedSymbols returns an error for the undefined symbols in the output of lld, nil if it has
-// none. Objects that cannot be read refer to nothing.
+// undefinedSymbols returns an error for the undefined symbols in the output of lld, nil if it has none. For each
+// list of sources that refer to some of them, there is one of errors.Join. Objects that cannot be read refer to
+// nothing.
 func undefinedSymbols(s *engine.Session, output string, objects []LinkedObject, advice string) error {
-	e := &UndefinedSymbolsError{Advice: advice}
-	index := map[string]int{}
+	var undefined []string           // in the order of the output
+	sources := map[string][]string{} // that refer to a symbol, in the order of the link
 	for line := range strings.SplitSeq(output, "\n") {
 		name := lldUndefined(line)
-		if _, seen := index[name]; name != "" && !seen {
-			index[name] = len(e.Symbols)
-			e.Symbols = append(e.Symbols, UndefinedSymbol{Name: name})
+		if _, seen := sources[name]; name != "" && !seen {
+			sources[name] = nil
+			undefined = append(undefined, name)
 		}
 	}
-	if len(e.Symbols) == 0 {
+	if undefined == nil {
 		return nil
 	}
 	for _, linked := range objects {
@@ -194,19 +129,40 @@ func undefinedSymbols(s *engine.Session, output string, objects []LinkedObject, 
 			continue
 		}
 		for _, name := range names {
-			i, found := index[name]
-			if !found {
-				i, found = index[kernels.Demangle(name)]
+			if _, found := sources[name]; !found {
+				name = kernels.Demangle(name) // as the linker prints it
 			}
-			if !found {
-				continue
-			}
-			if symbol := &e.Symbols[i]; !slices.Contains(symbol.Sources, linked.Source) {
-				symbol.Sources = append(symbol.Sources, linked.Source)
+			if list, found := sources[name]; found && !slices.Contains(list, linked.Source) {
+				sources[name] = append(list, linked.Source)
 			}
 		}
 	}
-	return e
+	var lines []error
+	for len(undefined) > 0 {
+		by := sources[undefined[0]]
+		var names, others []string
+		for _, name := range undefined {
+			if slices.Equal(sources[name], by) {
+				names = append(names, `"`+name+`"`)
+			} else {
+				others = append(others, name)
+			}
+		}
+		undefined = others
+		what, where := "symbol", "the libraries of the link"
+		if len(names) > 1 {
+			what = "symbols"
+		}
+		if len(by) > 0 {
+			where = strings.Join(by, ", ")
+		}
+		line := fmt.Sprintf("undefined device %s %s: referenced by %s", what, strings.Join(names, ", "), where)
+		if advice != "" {
+			line += "; " + advice
+		}
+		lines = append(lines, errors.New(line))
+	}
+	return errors.Join(lines...)
 }
 
 // references returns the names of the symbols that an ELF object or a bitcode file uses and does

@@ -2,7 +2,6 @@ package link
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,12 +58,11 @@ func TestLinkDevice(t *testing.T) {
 				`undefined device symbols "other", "last": referenced by the libraries of the link; define it`},
 	} {
 		printed, err := link(test.printed, all...)
-		var undefined *UndefinedSymbolsError
-		if !errors.As(err, &undefined) {
-			t.Errorf("%s: %v", test.name, err)
+		if err == nil {
+			t.Errorf("%s: got no error, want one", test.name)
 			continue
 		}
-		if diff := cmp.Diff(test.want, undefined.Error()); diff != "" {
+		if diff := cmp.Diff(test.want, err.Error()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 		if printed != test.printed {
@@ -120,8 +118,7 @@ func TestDeviceRuntime(t *testing.T) {
 	check := func(want string) {
 		t.Helper()
 		printed, err := link("gfx90a", "plain.o", "calls.o")
-		var missing *NoDeviceRuntimeError
-		if !errors.As(err, &missing) || printed != "" {
+		if err == nil || printed != "" {
 			t.Fatalf("%v, printed %q", err, printed)
 		}
 		if diff := cmp.Diff(want, err.Error()); diff != "" {

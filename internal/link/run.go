@@ -31,7 +31,6 @@ func (w *linker) link(ctx context.Context) error {
 		err := w.linkOne(ctx, &links[i], &out.messages[i])
 		if err != nil && w.Policy.Failed != nil {
 			err = w.Policy.Failed(&links[i], &out.messages[i], err)
-			out.messages[i].Reset()
 		}
 		return err
 	})
