@@ -1,5 +1,5 @@
-// Package elfedit changes the content of sections in linked ELF files: shared
-// libraries and programs, 64 bits, little endian, x86-64 and AArch64.
+// Package elfedit changes the content of sections in ELF files: shared libraries and
+// programs, 64 bits, little endian, x86-64 and AArch64, and relocatable objects.
 //
 // Addresses in memory do not change, because code uses relative addresses of
 // data. A section that becomes smaller leaves a hole in the address space: its
@@ -47,7 +47,7 @@ func (s *Section) InFile() uint64 {
 	return s.Size
 }
 
-// File is a linked ELF file.
+// File is a linked ELF file or a relocatable object, which has no segments.
 type File struct {
 	Type    uint16
 	Machine uint16
@@ -88,6 +88,26 @@ func IsRelocatable(data []byte) bool {
 // other classes, byte orders, machines and types, files without section headers,
 // and headers that are inconsistent with each other or the size of the file.
 func Parse(in content.Content) (*File, error) {
+	f, err := parse(in)
+	if err != nil {
+		return nil, err
+	}
+	if f.Type != elf.EtExec && f.Type != elf.EtDyn {
+		return nil, fmt.Errorf("ELF type %d: expected a shared library or a program", f.Type)
+	}
+	if f.Machine != elf.MachineX8664 && f.Machine != elf.MachineAArch64 {
+		return nil, fmt.Errorf("ELF machine %d: expected x86-64 (62) or AArch64 (183)", f.Machine)
+	}
+	for _, step := range []func() error{f.readSegments, f.readSections, f.readDynamic} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// parse reads the type and the machine of a 64-bit little-endian file.
+func parse(in content.Content) (*File, error) {
 	data := in.Bytes()
 	if !Is(data) || len(data) < elf.HeaderSize {
 		return nil, fmt.Errorf("not an ELF file: found %d bytes without an ELF header", len(data))
@@ -98,20 +118,7 @@ func Parse(in content.Content) (*File, error) {
 	if data[5] != 1 {
 		return nil, fmt.Errorf("ELF byte order %d: found a big-endian file, expected a little-endian one", data[5])
 	}
-	f := &File{in: in, data: data, Type: binary.LittleEndian.Uint16(data[16:]), Machine: binary.LittleEndian.Uint16(data[18:])}
-	if f.Type != elf.EtExec && f.Type != elf.EtDyn {
-		return nil, fmt.Errorf("ELF type %d: expected a shared library or a program", f.Type)
-	}
-	if f.Machine != elf.MachineX8664 && f.Machine != elf.MachineAArch64 {
-		return nil, fmt.Errorf("ELF machine %d: expected x86-64 (62) or AArch64 (183)", f.Machine)
-	}
-	if err := f.readSegments(); err != nil {
-		return nil, err
-	}
-	if err := f.readSections(); err != nil {
-		return nil, err
-	}
-	return f, f.readDynamic()
+	return &File{in: in, data: data, Type: binary.LittleEndian.Uint16(data[16:]), Machine: binary.LittleEndian.Uint16(data[18:])}, nil
 }
 
 // bytes returns n bytes of the file at off.

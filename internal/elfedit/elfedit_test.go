@@ -20,13 +20,13 @@ func replace(t testing.TB, f *File, data []byte, slots int) Edit {
 		t.Skip("no device code")
 	}
 	c := Change{
-		Section: section, Size: uint64(len(data)), Align: 4096, Slots: make(map[uint64]uint64),
+		Section: section, Size: uint64(len(data)), Align: 4096, Slots: make(map[Place]uint64),
 		Parts: []content.Part{{Content: content.Memory(data)}},
 		Move:  func(offset uint64) (uint64, bool) { return 0, offset == 0 },
 	}
 	if wrappers, err := f.Section(".hipFatBinSegment"); err == nil && wrappers >= 0 {
 		for i := range slots {
-			c.Slots[f.Sections[wrappers].Addr+uint64(24*i)+8] = 0
+			c.Slots[Place{Offset: f.Sections[wrappers].Addr + uint64(24*i) + 8}] = 0
 		}
 	}
 	return Edit{Changes: []Change{c}}
@@ -300,7 +300,7 @@ func FuzzObject(f *testing.F) {
 			if o.Sections[i].InFile() == 0 {
 				continue
 			}
-			_, _ = o.Layout([]ObjectChange{{Section: i, Size: 100, Parts: []content.Part{{Content: content.Memory(make([]byte, 100))}}, Move: func(offset uint64) (uint64, bool) { return offset, true }}})
+			_, _ = o.Layout(Edit{Changes: []Change{{Section: i, Size: 100, Parts: []content.Part{{Content: content.Memory(make([]byte, 100))}}, Move: func(offset uint64) (uint64, bool) { return offset, true }}}})
 			break
 		}
 	})

@@ -22,9 +22,9 @@ type Change struct {
 	// Align is the alignment of the content if it is moved.
 	Align uint64
 
-	// Slots maps addresses of pointers to their new targets, which are offsets in
-	// the new content.
-	Slots map[uint64]uint64
+	// Slots maps the places of pointers to their new targets, which are offsets in the
+	// new content.
+	Slots map[Place]uint64
 	// Move returns the offset in the new content of a byte in the old content. It
 	// returns false if the result is only approximate: symbols can refer to it,
 	// pointers cannot.
@@ -100,13 +100,14 @@ type block struct {
 type planner struct {
 	*File
 	edit    Edit
-	page    uint64
+	page    uint64    // of which bytes move multiples; for objects, the largest alignment
 	changes []*change // in the order of the file
 	blocks  []block
 	host    *change // the change with the blocks after its content; nil for the new segment
 	grow    struct {
 		addr, off, size uint64
 	}
+	end uint64 // of the input without appended bytes
 	// tableAt is the new offset of the program header table: its old one, or the start
 	// of the file if another tool moved it from there.
 	tableAt  uint64
@@ -128,8 +129,13 @@ type filePatch struct {
 
 // Layout computes the file with the changes of an edit.
 func (f *File) Layout(e Edit) (*Layout, error) {
-	p := &planner{File: f, edit: e, page: f.pageSize(), tableAt: f.phoff}
-	for _, step := range []func() error{p.place, p.layout, p.position, p.headers, p.pointers, p.symbols, p.write} {
+	p := &planner{File: f, edit: e, page: f.pageSize(), end: f.codeEnd(), tableAt: f.phoff}
+	steps := []func() error{p.place, p.layout, p.position, p.headers, p.pointers, p.symbols, p.write}
+	if f.Type == elf.EtRel {
+		p.page, p.end = f.largestAlignment(), uint64(len(f.data))
+		steps = []func() error{p.placeInObject, p.position, p.headers, p.references, p.objectSymbols, p.write}
+	}
+	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -156,12 +162,17 @@ func (p *planner) place() error {
 		}
 		p.changes = append(p.changes, c)
 	}
-	slices.SortFunc(p.changes, func(a, b *change) int { return cmp.Compare(a.off, b.off) })
+	p.sortChanges()
 	first := slices.IndexFunc(p.Segments, func(l elf.Segment) bool { return l.Type == elf.PtLoad })
 	if l := p.Segments[first]; p.restores() && l.Offset == 0 && p.phoff >= l.FileSize {
 		p.tableAt = elf.HeaderSize
 	}
 	return nil
+}
+
+// sortChanges puts the changes in the order of the file.
+func (p *planner) sortChanges() {
+	slices.SortFunc(p.changes, func(a, b *change) int { return cmp.Compare(a.off, b.off) })
 }
 
 // restores reports whether content is restored that another edit or tool removed.

@@ -133,9 +133,9 @@ func (w *Work) openPE(ctx context.Context) error {
 	s := &p.Sections[p.code]
 	units, ends, err := bundlesAt(ctx, string(s.Name), w.in.Slice(int64(s.Offset), int64(len(body))), starts, &w.opt)
 	if err != nil {
-		return err
+		return fmt.Errorf("section %s: %w", s.Name, err)
 	}
-	w.add(units)
+	w.add(&region{units: units})
 	w.build = func() (*elfedit.Layout, error) { return p.layout(&w.work, units, ends) }
 	return nil
 }
