@@ -15,9 +15,11 @@ type outCOFFSection struct {
 	title   []byte
 	number  uint32 // in the output, from 1
 	content content.Content
-	relocs  []byte // as in the input, coffRelocSize each
+	parts   []content.Part // more content, by offset in the section
+	relocs  []byte         // as in the input, coffRelocSize each
 	nameRef int
 	removed bool
+	virtual bool // without bytes in the file
 }
 
 // outCOFFSymbol is a symbol to write.
@@ -41,6 +43,8 @@ type coffRewriter struct {
 	symbols  []*outCOFFSymbol
 	byRecord []*outCOFFSymbol // by record number in the input, nil for auxiliary records
 	strings  *StringTable
+
+	maxSize, maxNames uint64 // limits of the output and of the names in it, in bytes
 }
 
 func rewriteCOFF(in content.Content, e Edits, out content.Sink) error {
@@ -48,13 +52,22 @@ func rewriteCOFF(in content.Content, e Edits, out content.Sink) error {
 	if err != nil {
 		return err
 	}
-	r := &coffRewriter{f: f, in: in, edits: e, strings: newCOFFStringTable()}
-	for _, step := range []func() error{
-		r.readImage, r.readSections, r.readSymbols, r.remove, r.rename, r.add, r.number, r.renumberTables, r.buildStrings,
-	} {
+	r := &coffRewriter{
+		f: f, in: in, edits: e, strings: newCOFFStringTable(),
+		maxSize: min(maxOutput(len(f.data), e.Add), maxCOFFSize), maxNames: maxNames(len(f.data)),
+	}
+	for _, step := range []func() error{r.readImage, r.readSections, r.readSymbols, r.remove, r.rename, r.add, r.number, r.renumberTables} {
 		if err := step(); err != nil {
 			return err
 		}
+	}
+	return r.finish(out)
+}
+
+// finish writes the output, in which all sections and symbols have their numbers.
+func (r *coffRewriter) finish(out content.Sink) error {
+	if err := r.buildStrings(); err != nil {
+		return err
 	}
 	return r.write(out)
 }
@@ -321,7 +334,7 @@ func (r *coffRewriter) buildStrings() error {
 			s.nameRef = r.strings.Add(s.name)
 		}
 	}
-	if r.strings.total > maxNames(len(r.f.data)) {
+	if r.strings.total > r.maxNames {
 		return fmt.Errorf("string table: its names overlap: %d bytes of names in a file of %d bytes", r.strings.total, len(r.f.data))
 	}
 	return r.strings.Finish()
@@ -348,10 +361,10 @@ func (r *coffRewriter) write(out content.Sink) error {
 	var pieces []content.Part
 	var filled uint64
 	for i, s := range r.sections {
-		if s.RawSize > 0 {
+		if s.RawOffset > 0 {
 			at := uint64(s.RawOffset)
-			pieces = append(pieces, partAt(at, s.content))
-			if fill := uint64(s.RawSize) - uint64(s.content.Len()); fill > 0 && s.Characteristics&scnCode != 0 {
+			pieces = appendParts(append(pieces, partAt(at, s.content)), at, s.parts)
+			if fill := uint64(s.RawSize) - uint64(s.content.Len()); fill > 0 && s.parts == nil && s.Characteristics&scnCode != 0 {
 				if filled += fill; filled > uint64(len(r.f.data)) {
 					return fmt.Errorf("section %d %q: %d bytes of code without contents in a file of %d bytes",
 						s.number, clip(s.title), fill, len(r.f.data))
@@ -380,13 +393,12 @@ func (r *coffRewriter) write(out content.Sink) error {
 // layout assigns offsets after the headers to sections and relocations. It
 // returns the offset of the symbol table and the relocations of each section.
 func (r *coffRewriter) layout(at, fileAlign uint64) (symbolsAt uint64, relocs [][]byte, err error) {
-	limit := min(maxOutput(len(r.f.data), r.edits.Add), 1<<32-1)
 	relocs = make([][]byte, len(r.sections))
 	for i, s := range r.sections {
-		if s.RawOffset = 0; s.RawSize > 0 {
+		if s.RawOffset = 0; s.RawSize > 0 && !s.virtual {
 			s.RawOffset = uint32(at)
+			at += uint64(s.RawSize)
 		}
-		at += uint64(s.RawSize)
 		if relocs[i], err = r.encodeRelocs(s); err != nil {
 			return 0, nil, err
 		}
@@ -394,8 +406,8 @@ func (r *coffRewriter) layout(at, fileAlign uint64) (symbolsAt uint64, relocs []
 			s.RelocsAt = uint32(at)
 			at += uint64(len(relocs[i]))
 		}
-		if at = alignUp(at, fileAlign, 0); at > limit {
-			return 0, nil, fmt.Errorf("section %d %q ends past byte 0x%x, the most for this file", s.number, clip(s.title), limit)
+		if at = alignUp(at, fileAlign, 0); at > r.maxSize {
+			return 0, nil, fmt.Errorf("section %d %q ends past byte 0x%x, the most for this file", s.number, clip(s.title), r.maxSize)
 		}
 	}
 	return at, relocs, nil

@@ -3,6 +3,7 @@ package object
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
@@ -34,8 +35,9 @@ type outSection struct {
 	index   uint32 // in the output
 	place   uint64 // offset in the input; the largest number for new sections
 	content content.Content
-	linked  *outSection // sh_link
-	applies *outSection // sh_info of relocation sections
+	parts   []content.Part // more content, by offset in the section
+	linked  *outSection    // sh_link
+	applies *outSection    // sh_info of relocation sections
 	segment *outSegment
 	nameRef int
 	strings *StringTable
@@ -78,6 +80,8 @@ type elfRewriter struct {
 	order                []*outSymbol // symbols in output order
 	renumbered           bool
 	shoff                uint64
+
+	maxSize, maxNames uint64 // limits of the output and of the names in it, in bytes
 }
 
 func rewriteELF(in content.Content, e Edits, out content.Sink) error {
@@ -85,17 +89,25 @@ func rewriteELF(in content.Content, e Edits, out content.Sink) error {
 	if err != nil {
 		return err
 	}
-	r := &elfRewriter{f: f, h: f.elf, in: in, edits: e}
+	r := &elfRewriter{f: f, h: f.elf, in: in, edits: e, maxSize: maxOutput(len(f.data), e.Add), maxNames: maxNames(len(f.data))}
 	if f.elf.shstrndx == 0 || len(f.Sections) == 0 {
 		return fmt.Errorf("%w: the file has no section header table", ErrUnwritable)
 	}
 	for _, step := range []func() error{
 		r.readSections, r.readSymbols, r.linkSections, r.readSegments,
-		r.remove, r.orderSymbols, r.add, r.rename, r.dropEmptySymtab, r.indexTable, r.renumber, r.buildStrings,
+		r.remove, r.orderSymbols, r.add, r.rename, r.dropEmptySymtab, r.indexTable, r.renumber,
 	} {
 		if err := step(); err != nil {
 			return err
 		}
+	}
+	return r.finish(out)
+}
+
+// finish writes the output, in which all sections and symbols have their order.
+func (r *elfRewriter) finish(out content.Sink) error {
+	if err := r.buildStrings(); err != nil {
+		return err
 	}
 	size, err := r.layout()
 	if err != nil {
@@ -553,14 +565,10 @@ func (r *elfRewriter) orderSymbols() error {
 func (r *elfRewriter) add() error {
 	for i := range r.edits.Add {
 		a := &r.edits.Add[i]
-		s := &outSection{role: roleNew, place: 1<<64 - 1, content: a.Content}
-		s.Section = Section{
-			Name: []byte(a.Name), Type: a.Type, Flags: a.Flags, Align: a.Align, Size: uint64(a.Content.Len()),
-		}
-		if !r.h.is64 && s.Size > 1<<32-1 {
+		s := r.newSection(roleNew, Section{Name: []byte(a.Name), Type: a.Type, Flags: a.Flags, Align: a.Align, Size: uint64(a.Content.Len())})
+		if s.content = a.Content; !r.h.is64 && s.Size > math.MaxUint32 {
 			return fmt.Errorf("section %q: %d bytes do not fit a 32-bit object", clip(s.Name), s.Size)
 		}
-		r.sections = append(r.sections, s)
 	}
 	return nil
 }
@@ -608,9 +616,8 @@ func (r *elfRewriter) indexTable() error {
 	}
 	switch {
 	case large && r.shndx == nil && r.symtab != nil:
-		s := &outSection{role: roleShndx, place: 1<<64 - 1, linked: r.symtab}
-		s.Section = Section{Name: []byte(".symtab_shndx"), Type: elf.ShtSymtabShndx, Align: 4, EntSize: 4}
-		r.shndx, r.sections = s, append(r.sections, s)
+		r.shndx = r.newSection(roleShndx, Section{Name: []byte(".symtab_shndx"), Type: elf.ShtSymtabShndx, Align: 4, EntSize: 4})
+		r.shndx.linked = r.symtab
 	case !large && r.shndx != nil:
 		table := r.shndx
 		return r.removeSections(func(s *outSection) bool { return s == table })
@@ -647,7 +654,7 @@ func (r *elfRewriter) buildStrings() error {
 		if s.role != roleStrings {
 			continue
 		}
-		if s.strings.total > maxNames(len(r.f.data)) {
+		if s.strings.total > r.maxNames {
 			return fmt.Errorf("section %d %q: its names overlap: %d bytes of names in a file of %d bytes",
 				s.index, clip(s.Name), s.strings.total, len(r.f.data))
 		}
@@ -674,9 +681,9 @@ func alignUp(v, align, skew uint64) uint64 {
 
 // layout assigns all offsets and returns the size of the output.
 func (r *elfRewriter) layout() (uint64, error) {
-	limit := maxOutput(len(r.f.data), r.edits.Add)
+	limit := r.maxSize
 	if !r.h.is64 {
-		limit = min(limit, 1<<32-1)
+		limit = min(limit, math.MaxUint32)
 	}
 	var at uint64
 	place := func(align, skew, size uint64, what string, index int) (uint64, error) {
@@ -749,7 +756,7 @@ func (r *elfRewriter) write(size uint64, out content.Sink) error {
 		case roleGroup:
 			s.content = content.Memory(r.encodeGroup(s))
 		}
-		pieces = append(pieces, partAt(s.Offset, s.content))
+		pieces = appendParts(append(pieces, partAt(s.Offset, s.content)), s.Offset, s.parts)
 	}
 	pieces = append(pieces, partAt(r.shoff, content.Memory(r.encodeSections())))
 	return content.WriteParts(out, pieces, int64(size))
