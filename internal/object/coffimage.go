@@ -119,7 +119,7 @@ func (r *coffRewriter) relocateDebug() error {
 	s := r.sections[at]
 	off := rva - uint64(s.VirtualAddress)
 	if size%peDebugRecordSize != 0 || off+size > uint64(s.content.Len()) {
-		return fmt.Errorf("section %d %q: %d bytes of debug directory at address 0x%x pass its end", s.number, clip(s.title), size, rva)
+		return s.errorf(": %d bytes of debug directory at address 0x%x pass its end", size, rva)
 	}
 	if size/peDebugRecordSize*uint64(len(r.sections)) > maxSegmentWork {
 		return fmt.Errorf("%w: %d debug records with %d sections", ErrUnwritable, size/peDebugRecordSize, len(r.sections))

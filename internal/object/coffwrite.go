@@ -22,6 +22,11 @@ type outCOFFSection struct {
 	virtual bool // without bytes in the file
 }
 
+// errorf returns an error that names the section. The format follows its name.
+func (s *outCOFFSection) errorf(format string, args ...any) error {
+	return fmt.Errorf("section %d %q"+format, append([]any{s.number, clip(s.title)}, args...)...)
+}
+
 // outCOFFSymbol is a symbol to write.
 type outCOFFSymbol struct {
 	coffSymbol
@@ -87,21 +92,21 @@ func (r *coffRewriter) readSections() error {
 		n, at := uint64(s.Relocs), uint64(s.RelocsAt)
 		if s.Characteristics&scnRelocOverflow != 0 && n == 0xffff {
 			if at > size || size-at < coffRelocSize {
-				return fmt.Errorf("section %d %q: relocations at byte 0x%x pass the end of the file (%d bytes)", i+1, clip(s.title), at, size)
+				return s.errorf(": relocations at byte 0x%x pass the end of the file (%d bytes)", at, size)
 			}
 			if n = uint64(binary.LittleEndian.Uint32(r.f.data[at:])); n == 0 {
-				return fmt.Errorf("section %d %q at byte 0x%x: a count of 0 relocations, expected 1 or more", i+1, clip(s.title), at)
+				return s.errorf(" at byte 0x%x: a count of 0 relocations, expected 1 or more", at)
 			}
 			n, at = n-1, at+coffRelocSize
 		}
 		if n > 0 && (at > size || n > (size-at)/coffRelocSize) {
-			return fmt.Errorf("section %d %q: %d relocations at byte 0x%x pass the end of the file (%d bytes)", i+1, clip(s.title), n, at, size)
+			return s.errorf(": %d relocations at byte 0x%x pass the end of the file (%d bytes)", n, at, size)
 		}
 		if n > 0 {
 			s.relocs = r.f.data[at : at+n*coffRelocSize]
 		}
 		if total += n * coffRelocSize; total > size {
-			return fmt.Errorf("section %d %q: relocations at byte 0x%x overlap those of other sections", i+1, clip(s.title), at)
+			return s.errorf(": relocations at byte 0x%x overlap those of other sections", at)
 		}
 		s.Characteristics &^= scnRelocOverflow
 		r.sections = append(r.sections, s)
@@ -298,11 +303,11 @@ func (r *coffRewriter) renumberTables() error {
 			continue
 		}
 		if total += uint64(s.content.Len()); total > uint64(len(r.f.data)) {
-			return fmt.Errorf("section %d %q: its contents overlap those of other sections", s.number, clip(s.title))
+			return s.errorf(": its contents overlap those of other sections")
 		}
 		def := definitions[s]
 		if def == nil {
-			return fmt.Errorf("section %d %q: it has no symbol of its own", s.number, clip(s.title))
+			return s.errorf(": it has no symbol of its own")
 		}
 		b := slices.Clone(s.content.Bytes())
 		for at := 0; at+4 <= len(b); at += 4 {
@@ -311,7 +316,7 @@ func (r *coffRewriter) renumberTables() error {
 				err = fmt.Errorf("symbol %q is in a removed section", clip(sym.name))
 			}
 			if err != nil {
-				return fmt.Errorf("section %d %q at byte 0x%x: %w", s.number, clip(s.title), uint64(s.RawOffset)+uint64(at), err)
+				return s.errorf(" at byte 0x%x: %w", uint64(s.RawOffset)+uint64(at), err)
 			}
 			le.PutUint32(b[at:], sym.index)
 		}
@@ -366,8 +371,7 @@ func (r *coffRewriter) write(out content.Sink) error {
 			pieces = appendParts(append(pieces, partAt(at, s.content)), at, s.parts)
 			if fill := uint64(s.RawSize) - uint64(s.content.Len()); fill > 0 && s.parts == nil && s.Characteristics&scnCode != 0 {
 				if filled += fill; filled > uint64(len(r.f.data)) {
-					return fmt.Errorf("section %d %q: %d bytes of code without contents in a file of %d bytes",
-						s.number, clip(s.title), fill, len(r.f.data))
+					return s.errorf(": %d bytes of code without contents in a file of %d bytes", fill, len(r.f.data))
 				}
 				// Code is padded with int3, as in LLVM.
 				pieces = append(pieces, partAt(at+uint64(s.content.Len()), content.Memory(slices.Repeat([]byte{0xcc}, int(fill)))))
@@ -407,7 +411,7 @@ func (r *coffRewriter) layout(at, fileAlign uint64) (symbolsAt uint64, relocs []
 			at += uint64(len(relocs[i]))
 		}
 		if at = alignUp(at, fileAlign, 0); at > r.maxSize {
-			return 0, nil, fmt.Errorf("section %d %q ends past byte 0x%x, the most for this file", s.number, clip(s.title), r.maxSize)
+			return 0, nil, s.errorf(" ends past byte 0x%x, the most for this file", r.maxSize)
 		}
 	}
 	return at, relocs, nil
@@ -429,7 +433,7 @@ func (r *coffRewriter) encodeRelocs(s *outCOFFSection) ([]byte, error) {
 	for at := len(b) - len(s.relocs); at < len(b); at += coffRelocSize {
 		sym, err := r.record(le.Uint32(b[at+4:]))
 		if err != nil {
-			return nil, fmt.Errorf("section %d %q: relocation: %w", s.number, clip(s.title), err)
+			return nil, s.errorf(": relocation: %w", err)
 		}
 		if sym.removed {
 			return nil, fmt.Errorf("section %q cannot be removed: section %d %q has a relocation against symbol %q in it",
