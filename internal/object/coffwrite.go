@@ -42,7 +42,7 @@ type coffRewriter struct {
 	f        *File
 	in       content.Content
 	edits    Edits
-	image    *peImage // nil for objects
+	image    *Image // nil for objects
 	bigObj   bool
 	sections []*outCOFFSection
 	symbols  []*outCOFFSymbol
@@ -226,7 +226,7 @@ func (r *coffRewriter) add() error {
 			}
 			if p := r.image; p != nil {
 				s.VirtualAddress = uint32(alignUp(uint64(s.VirtualAddress), p.sectAlign, 0))
-				s.RawSize = uint32(alignUp(uint64(s.RawSize), p.fileAlign, 0))
+				s.RawSize = uint32(alignUp(uint64(s.RawSize), p.FileAlign, 0))
 			}
 		}
 		r.sections = append(r.sections, s)
@@ -350,7 +350,7 @@ func (r *coffRewriter) write(out content.Sink) error {
 	fileAlign := uint64(1)
 	if p := r.image; p != nil {
 		headerSize += uint64(len(p.dos)) + uint64(len(p.optional))
-		fileAlign = p.fileAlign
+		fileAlign = p.FileAlign
 	}
 	headerSize = alignUp(headerSize, fileAlign, 0)
 	symbolsAt, relocs, err := r.layout(headerSize, fileAlign)
