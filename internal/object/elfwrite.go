@@ -454,10 +454,15 @@ func (r *elfRewriter) unlink(kept []*outSection) error {
 			}
 			s.linked = nil
 		}
-		if s.role == roleGroup {
+		switch {
+		case s.role == roleGroup:
 			s.members = slices.DeleteFunc(s.members, func(m *outSection) bool { return m.removed })
 			if s.linked != nil && r.symbols[s.signature].removed {
 				return inUse(r.symbols[s.signature].in, s)
+			}
+		case s.role == roleReloc && r.renumbered:
+			if _, err := r.encodeRelocs(s); err != nil {
+				return err
 			}
 		}
 	}
@@ -755,55 +760,46 @@ func overlay(pieces []content.Part, p content.Part) []content.Part {
 	return out
 }
 
-// renumber updates relocations to the new numbers of their symbols. A relocation
-// against a symbol that was removed with its section is an error.
+// renumber updates relocations to the new numbers of their symbols.
 func (r *elfRewriter) renumber() error {
-	if !r.renumbered {
-		return nil
-	}
 	for _, s := range r.sections {
-		if s.role != roleReloc {
+		if s.role != roleReloc || !r.renumbered {
 			continue
 		}
-		var err error
-		if s.Type == elf.ShtCrel {
-			err = r.renumberCREL(s)
-		} else {
-			err = r.renumberTable(s)
-		}
+		b, err := r.encodeRelocs(s)
 		if err != nil {
 			return err
 		}
+		s.content, s.Size = content.Memory(b), uint64(len(b))
 	}
 	return nil
 }
 
-func (r *elfRewriter) renumberCREL(s *outSection) (err error) {
-	relocs, ok := decodeCREL(s.content.Bytes(), r.h.is64)
-	if !ok {
-		return s.errorf(": its compact relocations end early")
-	}
-	for i := range relocs {
-		if relocs[i].symbol, err = r.newNumber(s, relocs[i].symbol); err != nil {
-			return err
+// encodeRelocs returns the relocations in s with the new numbers of their symbols. A relocation
+// against a symbol that was removed with its section is an error.
+func (r *elfRewriter) encodeRelocs(s *outSection) ([]byte, error) {
+	if s.Type == elf.ShtCrel {
+		relocs, ok := decodeCREL(s.content.Bytes(), r.h.is64)
+		if !ok {
+			return nil, s.errorf(": its compact relocations end early")
 		}
+		for i := range relocs {
+			var err error
+			if relocs[i].symbol, err = r.newNumber(s, relocs[i].symbol); err != nil {
+				return nil, err
+			}
+		}
+		return encodeCREL(relocs, r.h.is64), nil
 	}
-	s.content = content.Memory(encodeCREL(relocs, r.h.is64))
-	s.Size = uint64(s.content.Len())
-	return nil
-}
-
-func (r *elfRewriter) renumberTable(s *outSection) error {
 	b, step := slices.Clone(s.content.Bytes()), int(r.relocSize(s))
 	for at := 0; at < len(b); at += step {
 		n, err := r.newNumber(s, r.relocSymbol(b[at:]))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		r.setRelocSymbol(b[at:], n)
 	}
-	s.content = content.Memory(b)
-	return nil
+	return b, nil
 }
 
 // newNumber returns the number in the output of symbol n of the input, to which a relocation in s refers.
