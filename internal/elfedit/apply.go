@@ -195,7 +195,7 @@ func (p *planner) changedSections() error {
 		switch {
 		case c.Reference != "":
 			ref := *s
-			ref.Name, ref.SectionHeader.Name = c.Reference, uint32(nameAt)
+			ref.Name, ref.SectionHeader.Name = []byte(c.Reference), uint32(nameAt)
 			ref.Addr, ref.Offset, ref.Size, ref.Align = c.newAddr, c.newOff, c.Size, 1
 			p.sections = append(p.sections, ref)
 			s = &p.sections[c.Section]

@@ -245,8 +245,8 @@ func TestRefused(t *testing.T) {
 		"empty":    {func(d []byte) []byte { return nil }, "not an ELF file"},
 		"short":    {func(d []byte) []byte { return d[:63] }, "not an ELF file"},
 		"object":   {func(d []byte) []byte { d[16] = 1; return d }, "ELF type 1"},
-		"segments": {func(d []byte) []byte { d[56], d[57] = 0xfe, 0xff; return d[:1000] }, "program headers"},
-		"sections": {func(d []byte) []byte { binary.LittleEndian.PutUint64(d[40:], uint64(len(d))); return d }, "section headers"},
+		"segments": {func(d []byte) []byte { d[56], d[57] = 0xfe, 0xff; return d }, "program headers"},
+		"sections": {func(d []byte) []byte { binary.LittleEndian.PutUint64(d[40:], uint64(len(d))); return d }, "section header table"},
 		"names":    {func(d []byte) []byte { d[62] = 200; return d }, "section names"},
 		"page":     {func(d []byte) []byte { binary.LittleEndian.PutUint64(d[64+48:], 3); return d }, "alignment"},
 		"power": {func(d []byte) []byte {

@@ -116,10 +116,10 @@ func (b *Builder) Write(out content.Sink) error {
 		if s.Flags&elf.ShfRetain != 0 {
 			h.osabi = 3 // ELFOSABI_GNU, which the flag requires
 		}
-		r.newSection(roleNew, Section{Name: []byte(s.Name), Type: s.Type, Flags: s.Flags, Align: max(s.Align, 1), EntSize: s.EntSize, Size: s.Size + s.size()})
+		r.newSection(roleNew, s.Name, elf.SectionHeader{Type: s.Type, Flags: s.Flags, Align: max(s.Align, 1), EntSize: s.EntSize, Size: s.Size + s.size()})
 		r.sections[i].content, r.sections[i].parts = s.Content, s.Parts
 	}
-	r.symtab = r.newSection(roleSymtab, Section{Name: []byte(".symtab"), Type: elf.ShtSymtab})
+	r.symtab = r.newSection(roleSymtab, ".symtab", elf.SectionHeader{Type: elf.ShtSymtab})
 	r.symbols = make([]outSymbol, len(b.symbols)+1)
 	for i, s := range b.symbols {
 		to := &r.symbols[i+1]
@@ -134,13 +134,13 @@ func (b *Builder) Write(out content.Sink) error {
 	for i, relocs := range b.relocs {
 		if len(relocs) > 0 {
 			const infoLink = 0x40
-			s := r.newSection(roleReloc, Section{Name: []byte(".rela" + b.sections[i].Name), Type: elf.ShtRela, Flags: infoLink})
+			s := r.newSection(roleReloc, ".rela"+b.sections[i].Name, elf.SectionHeader{Type: elf.ShtRela, Flags: infoLink})
 			s.linked, s.applies = r.symtab, r.sections[i]
 			s.content = content.Memory(r.encodeNewRelocs(relocs))
 			s.Size = uint64(s.content.Len())
 		}
 	}
-	r.names = r.newSection(roleStrings, Section{Name: []byte(".strtab"), Type: elf.ShtStrtab, Align: 1})
+	r.names = r.newSection(roleStrings, ".strtab", elf.SectionHeader{Type: elf.ShtStrtab, Align: 1})
 	r.names.strings, r.symtab.linked = NewStringTable(), r.names
 	if n := len(r.sections); n >= elf.ShnLoReserve {
 		return fmt.Errorf("%d sections, expected fewer than %d", n, elf.ShnLoReserve)
@@ -149,8 +149,8 @@ func (b *Builder) Write(out content.Sink) error {
 }
 
 // newSection appends a section that the input does not have.
-func (r *elfRewriter) newSection(role sectionRole, header Section) *outSection {
-	s := &outSection{Section: header, role: role, place: math.MaxUint64}
+func (r *elfRewriter) newSection(role sectionRole, name string, header elf.SectionHeader) *outSection {
+	s := &outSection{Section: Section{Name: []byte(name), SectionHeader: header}, role: role, place: math.MaxUint64}
 	r.sections = append(r.sections, s)
 	return s
 }

@@ -79,9 +79,10 @@ func (r *coffRewriter) readImage() (err error) {
 	if r.f.Format != PE {
 		return nil
 	}
-	if r.image, err = r.f.Image(); err == nil && len(r.image.dos) < 64+4 {
-		err = fmt.Errorf("dos header at byte 0x3c: the PE header at 0x%x overlaps it", len(r.image.dos)-4)
+	if at := binary.LittleEndian.Uint32(r.f.data[0x3c:]); at < 64 {
+		return fmt.Errorf("dos header at byte 0x3c: the PE header at 0x%x overlaps it", at)
 	}
+	r.image, err = r.f.Image()
 	return err
 }
 

@@ -100,7 +100,7 @@ func rewriteELF(in content.Content, e Edits, out content.Sink) error {
 	}
 	for _, step := range []func() error{
 		r.readSections, r.readSymbols, r.linkSections, r.readSegments,
-		r.remove, r.orderSymbols, r.add, r.dropEmptySymtab, r.indexTable, r.renumber, r.rename,
+		r.remove, r.orderSymbols, r.add, r.rename, r.dropEmptySymtab, r.indexTable, r.renumber,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -524,7 +524,7 @@ func (r *elfRewriter) orderSymbols() error {
 func (r *elfRewriter) add() error {
 	for i := range r.edits.Add {
 		a := &r.edits.Add[i]
-		s := r.newSection(roleNew, Section{Name: []byte(a.Name), Type: a.Type, Flags: a.Flags, Align: a.Align, Size: uint64(a.Content.Len())})
+		s := r.newSection(roleNew, a.Name, elf.SectionHeader{Type: a.Type, Flags: a.Flags, Align: a.Align, Size: uint64(a.Content.Len())})
 		if s.content = a.Content; !r.h.is64 && s.Size > math.MaxUint32 {
 			return fmt.Errorf("section %q: %d bytes do not fit a 32-bit object", clip(s.Name), s.Size)
 		}
@@ -575,7 +575,7 @@ func (r *elfRewriter) indexTable() error {
 	}
 	switch {
 	case large && r.shndx == nil && r.symtab != nil:
-		r.shndx = r.newSection(roleShndx, Section{Name: []byte(".symtab_shndx"), Type: elf.ShtSymtabShndx, Align: 4, EntSize: 4})
+		r.shndx = r.newSection(roleShndx, ".symtab_shndx", elf.SectionHeader{Type: elf.ShtSymtabShndx, Align: 4, EntSize: 4})
 		r.shndx.linked = r.symtab
 	case !large && r.shndx != nil:
 		table := r.shndx

@@ -137,7 +137,7 @@ func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File) (*region, error)
 	if s.InFile() == 0 || s.Flags&elf.ShfAlloc == 0 {
 		return nil, nil
 	}
-	r, err := w.offloadBinaries(ctx, f.Content(section), s.Name)
+	r, err := w.offloadBinaries(ctx, f.Content(section), embedding.OffloadSection)
 	if err != nil {
 		return nil, fmt.Errorf("section %s: %w", s.Name, err)
 	}

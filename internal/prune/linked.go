@@ -141,7 +141,7 @@ func linkedHIP(ctx context.Context, f *elfedit.File, section int, wrappers []Wra
 		}
 		starts = append(starts, int64(wrapper.Target-s.Addr))
 	}
-	units, _, err := bundlesAt(ctx, s.Name, f.Content(section), starts, o)
+	units, _, err := bundlesAt(ctx, embedding.HIPSection, f.Content(section), starts, o)
 	if err != nil {
 		return nil, fmt.Errorf("section %s: %w", s.Name, err)
 	}

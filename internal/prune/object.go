@@ -27,27 +27,28 @@ func (w *Work) openObject(ctx context.Context) error {
 	loose := &unit{loose: true, section: bundle.SectionPrefix}
 	for i := range f.Sections {
 		s := &f.Sections[i]
+		name := string(s.Name)
 		var r *region
 		switch {
 		case s.InFile() == 0:
-		case s.Name == embedding.HIPSection:
+		case name == embedding.HIPSection:
 			if targets == nil {
 				if targets, err = objectTargets(f); err != nil {
 					return err
 				}
 			}
 			r, err = objectHIP(ctx, f.Content(i), targets[i], &w.opt)
-		case s.Name == embedding.OffloadSection:
-			r, err = w.offloadBinaries(ctx, f.Content(i), s.Name)
-		case isFatbinarySection(s.Name):
-			r, err = fatbinaries(f.Content(i), s.Name)
+		case name == embedding.OffloadSection:
+			r, err = w.offloadBinaries(ctx, f.Content(i), name)
+		case isFatbinarySection(name):
+			r, err = fatbinaries(f.Content(i), name)
 			err = unsupported(err)
-		case strings.HasPrefix(s.Name, bundle.SectionPrefix) && s.Name != bundle.SectionPrefix:
-			loose.entries = append(loose.entries, bundleEntry(strings.TrimPrefix(s.Name, bundle.SectionPrefix), int64(i), int64(s.Size)))
+		case strings.HasPrefix(name, bundle.SectionPrefix) && name != bundle.SectionPrefix:
+			loose.entries = append(loose.entries, bundleEntry(strings.TrimPrefix(name, bundle.SectionPrefix), int64(i), int64(s.Size)))
 			loose.size += int64(s.Size)
 		}
 		if err != nil {
-			return fmt.Errorf("section %s: %w", s.Name, err)
+			return fmt.Errorf("section %s: %w", name, err)
 		}
 		if r != nil {
 			r.section = i
@@ -156,7 +157,7 @@ func objectTargets(f *elfedit.File) (map[int]map[elfedit.Place]uint64, error) {
 func objectWrappers(f *elfedit.File) map[elfedit.Place]bool {
 	slots := make(map[elfedit.Place]bool)
 	for i := range f.Sections {
-		if f.Sections[i].Name != embedding.HIPWrappers {
+		if string(f.Sections[i].Name) != embedding.HIPWrappers {
 			continue
 		}
 		for at, r := range embedding.Records(f.Content(i).Bytes(), 0) {
