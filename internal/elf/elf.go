@@ -72,6 +72,7 @@ const (
 
 // Types of sections.
 const (
+	ShtNull        = 0 // no section
 	ShtProgbits    = 1 // the program's own data
 	ShtSymtab      = 2
 	ShtStrtab      = 3

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
@@ -53,8 +54,7 @@ func (p *planner) position() error {
 	if p.grow.addr != 0 {
 		end = int64(p.grow.off + p.grow.size)
 	}
-	appended := uint64(len(p.data)) - min(p.codeEnd(), uint64(len(p.data)))
-	p.result.Appended = appended
+	p.result.Appended = uint64(len(p.data)) - p.end
 	p.result.Size = end
 	return nil
 }
@@ -85,15 +85,14 @@ func (p *planner) renamed() bool {
 // placeTables places the section headers and their names. Layout.Size is the end of
 // these or of any other content, whichever is last.
 func (p *planner) placeTables() error {
-	codeEnd := p.codeEnd()
 	p.tail.tableOff = p.shift(p.shoff)
-	p.result.Size = int64(p.shift(codeEnd))
+	p.result.Size = int64(p.shift(p.end))
 	if !p.renamed() {
 		return nil
 	}
 	names := &p.Sections[p.shstrndx]
 	tableEnd := p.shoff + uint64(len(p.Sections))*elf.SectionSize
-	pos, rest := codeEnd, uint64(0)
+	pos, rest := p.end, uint64(0)
 	for i := range p.Sections {
 		if s := &p.Sections[i]; i != p.shstrndx && s.InFile() > 0 {
 			rest = max(rest, s.Offset+s.Size)
@@ -105,7 +104,7 @@ func (p *planner) placeTables() error {
 		}
 	}
 	rest = max(rest, p.phoff+uint64(len(p.Segments))*elf.SegmentSize)
-	if tableEnd == codeEnd && rest <= p.shoff {
+	if tableEnd == p.end && rest <= p.shoff {
 		pos = p.shoff
 		if end := names.Offset + names.Size; end <= p.shoff && p.shoff-end < 64 && rest <= names.Offset {
 			pos = names.Offset
@@ -125,7 +124,7 @@ func (p *planner) placeTables() error {
 	p.tail.namesOff = p.shift(pos)
 	p.tail.tableOff = roundUp(p.tail.namesOff+uint64(len(p.tail.names)), 8)
 	p.result.Size = int64(p.tail.tableOff + count*elf.SectionSize)
-	p.tail.drop = append(p.tail.drop, filePatch{off: pos, data: p.data[pos:max(codeEnd, pos)]})
+	p.tail.drop = append(p.tail.drop, filePatch{off: pos, data: p.data[pos:max(p.end, pos)]})
 	return nil
 }
 
@@ -196,7 +195,7 @@ func (p *planner) changedSections() error {
 		switch {
 		case c.Reference != "":
 			ref := *s
-			ref.Name, ref.SectionHeader.Name = c.Reference, uint32(nameAt)
+			ref.Name, ref.SectionHeader.Name = []byte(c.Reference), uint32(nameAt)
 			ref.Addr, ref.Offset, ref.Size, ref.Align = c.newAddr, c.newOff, c.Size, 1
 			p.sections = append(p.sections, ref)
 			s = &p.sections[c.Section]
@@ -263,7 +262,7 @@ func (p *planner) patch(off, value uint64) {
 // slot returns the value that a change sets for the pointer at an address.
 func (p *planner) slot(addr uint64) (value uint64, ok bool) {
 	for _, c := range p.changes {
-		if off, ok := c.Slots[addr]; ok {
+		if off, ok := c.Slots[Place{Offset: addr}]; ok {
 			return c.newAddr + off, true
 		}
 	}
@@ -344,18 +343,14 @@ func (p *planner) pointers() error {
 		return err
 	}
 	for _, c := range p.changes {
-		slots := make([]uint64, 0, len(c.Slots))
-		for slot := range c.Slots {
-			slots = append(slots, slot)
-		}
-		slices.Sort(slots)
+		slots := slices.SortedFunc(maps.Keys(c.Slots), func(a, b Place) int { return cmp.Compare(a.Offset, b.Offset) })
 		for _, slot := range slots {
-			if seen[slot] {
+			if seen[slot.Offset] {
 				continue
 			}
-			off, ok := p.Offset(slot, 8)
+			off, ok := p.Offset(slot.Offset, 8)
 			if !ok {
-				return fmt.Errorf("pointer at address 0x%x: it is not in the file", slot)
+				return fmt.Errorf("pointer at address 0x%x: it is not in the file", slot.Offset)
 			}
 			p.patch(off, c.newAddr+c.Slots[slot])
 		}
@@ -493,7 +488,6 @@ func (p *planner) write() error {
 			parts = append(parts, content.Part{Offset: int64(off), Content: c})
 		}
 	}
-	codeEnd := min(p.codeEnd(), uint64(len(p.data)))
 	table, _ := binary.Append(nil, binary.LittleEndian, p.segments)
 	add(0, content.Memory(p.fileHeader()))
 	add(p.shift(p.tableAt), content.Memory(table))
@@ -515,11 +509,11 @@ func (p *planner) write() error {
 	for _, b := range p.blocks {
 		parts = p.copied(parts, b.lo, b.hi, b.off)
 	}
-	for _, r := range p.kept(codeEnd, uint64(len(table))) {
+	for _, r := range p.kept(uint64(len(table))) {
 		parts = p.copied(parts, r[0], r[1], p.shift(r[0]))
 	}
 	if p.result.Appended > 0 {
-		add(uint64(p.result.Size), p.in.Slice(int64(codeEnd), int64(p.result.Appended)))
+		add(uint64(p.result.Size), p.in.Slice(int64(p.end), int64(p.result.Appended)))
 		p.result.Size += int64(p.result.Appended)
 	}
 	at, err := inOrder(parts)
@@ -562,13 +556,13 @@ func (p *planner) sortPatches() error {
 
 // kept returns the ranges of the input that are copied to the offsets that
 // shift returns.
-func (p *planner) kept(codeEnd, table uint64) [][2]uint64 {
+func (p *planner) kept(table uint64) [][2]uint64 {
 	out := [][2]uint64{{0, elf.HeaderSize}, {p.phoff, p.phoff + uint64(len(p.Segments))*elf.SegmentSize}, {p.tableAt, p.tableAt + table}}
 	out = append(out, [2]uint64{p.shoff, p.shoff + uint64(len(p.Sections))*elf.SectionSize})
 	for _, d := range p.tail.drop {
 		out = append(out, [2]uint64{d.off, d.off + uint64(len(d.data))})
 	}
-	cuts := []uint64{codeEnd}
+	cuts := []uint64{p.end}
 	for _, c := range p.changes {
 		if c.old > 0 {
 			out = append(out, [2]uint64{c.off, c.cut})
@@ -596,12 +590,12 @@ func (p *planner) kept(codeEnd, table uint64) [][2]uint64 {
 	at := uint64(0)
 	for _, o := range out {
 		if o[0] > at {
-			add(at, min(o[0], codeEnd))
+			add(at, min(o[0], p.end))
 		}
 		at = max(at, o[1])
 	}
-	if at < codeEnd {
-		add(at, codeEnd)
+	if at < p.end {
+		add(at, p.end)
 	}
 	return ranges
 }
@@ -640,9 +634,11 @@ func (p *planner) copied(parts []content.Part, lo, hi, to uint64) []content.Part
 
 func (p *planner) fileHeader() []byte {
 	b := bytes.Clone(p.data[:elf.HeaderSize])
-	binary.LittleEndian.PutUint64(b[32:], p.shift(p.tableAt))
+	if len(p.segments) > 0 {
+		binary.LittleEndian.PutUint64(b[32:], p.shift(p.tableAt))
+		binary.LittleEndian.PutUint16(b[56:], uint16(len(p.segments)))
+	}
 	binary.LittleEndian.PutUint64(b[40:], p.tail.tableOff)
-	binary.LittleEndian.PutUint16(b[56:], uint16(len(p.segments)))
 	if n := len(p.sections); binary.LittleEndian.Uint16(b[60:]) != 0 && n < elf.ShnLoReserve {
 		binary.LittleEndian.PutUint16(b[60:], uint16(n))
 	}

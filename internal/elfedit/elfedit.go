@@ -1,5 +1,5 @@
-// Package elfedit changes the content of sections in linked ELF files: shared
-// libraries and programs, 64 bits, little endian, x86-64 and AArch64.
+// Package elfedit changes the content of sections in ELF files: shared libraries and
+// programs, 64 bits, little endian, x86-64 and AArch64, and relocatable objects.
 //
 // Addresses in memory do not change, because code uses relative addresses of
 // data. A section that becomes smaller leaves a hole in the address space: its
@@ -22,46 +22,26 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elf"
+	"github.com/rules-offload/rules_offload/internal/object"
 )
 
-// Limits of what the package reads.
-const (
-	maxNameLength  = 4096
-	maxHeaderCount = 0xffff
-	// maxSegments limits the number of segments, among which each pointer is
-	// looked up. Real files have far fewer.
-	maxSegments = 1000
-)
+// maxSegments limits the number of segments, among which each pointer is looked up.
+// Real files have far fewer.
+const maxSegments = 1000
 
 // Section is a section header with its name.
-type Section struct {
-	Name string
-	elf.SectionHeader
-}
+type Section = object.Section
 
-// InFile returns the number of bytes that the section has in the file.
-func (s *Section) InFile() uint64 {
-	if s.Type == elf.ShtNobits || s.Type == 0 {
-		return 0
-	}
-	return s.Size
-}
-
-// File is a linked ELF file.
+// File is a linked ELF file or a relocatable object, which has no segments.
 type File struct {
-	Type    uint16
-	Machine uint16
-	// Segments and Sections are the headers in the order of the file. Section 0 is
-	// the null section.
-	Segments []elf.Segment
-	Sections []Section
+	*object.File
+	Type uint16
 
-	in       content.Content
-	data     []byte
-	phoff    uint64
-	shoff    uint64
-	shstrndx int
-	dynamic  []dynamicEntry
+	in           content.Content
+	data         []byte
+	phoff, shoff uint64
+	shstrndx     int
+	dynamic      []dynamicEntry
 }
 
 // dynamicEntry is an entry of the dynamic section.
@@ -88,6 +68,26 @@ func IsRelocatable(data []byte) bool {
 // other classes, byte orders, machines and types, files without section headers,
 // and headers that are inconsistent with each other or the size of the file.
 func Parse(in content.Content) (*File, error) {
+	f, err := parse(in)
+	if err != nil {
+		return nil, err
+	}
+	if f.Type != elf.EtExec && f.Type != elf.EtDyn {
+		return nil, fmt.Errorf("ELF type %d: expected a shared library or a program", f.Type)
+	}
+	if machine := binary.LittleEndian.Uint16(f.data[18:]); machine != elf.MachineX8664 && machine != elf.MachineAArch64 {
+		return nil, fmt.Errorf("ELF machine %d: expected x86-64 (62) or AArch64 (183)", machine)
+	}
+	for _, step := range []func() error{f.checkPacked, f.readSections, f.readSegments, f.readDynamic} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// parse reads the type of a 64-bit little-endian file.
+func parse(in content.Content) (*File, error) {
 	data := in.Bytes()
 	if !Is(data) || len(data) < elf.HeaderSize {
 		return nil, fmt.Errorf("not an ELF file: found %d bytes without an ELF header", len(data))
@@ -98,56 +98,22 @@ func Parse(in content.Content) (*File, error) {
 	if data[5] != 1 {
 		return nil, fmt.Errorf("ELF byte order %d: found a big-endian file, expected a little-endian one", data[5])
 	}
-	f := &File{in: in, data: data, Type: binary.LittleEndian.Uint16(data[16:]), Machine: binary.LittleEndian.Uint16(data[18:])}
-	if f.Type != elf.EtExec && f.Type != elf.EtDyn {
-		return nil, fmt.Errorf("ELF type %d: expected a shared library or a program", f.Type)
-	}
-	if f.Machine != elf.MachineX8664 && f.Machine != elf.MachineAArch64 {
-		return nil, fmt.Errorf("ELF machine %d: expected x86-64 (62) or AArch64 (183)", f.Machine)
-	}
-	if err := f.readSegments(); err != nil {
-		return nil, err
-	}
-	if err := f.readSections(); err != nil {
-		return nil, err
-	}
-	return f, f.readDynamic()
-}
-
-// bytes returns n bytes of the file at off.
-func (f *File) bytes(off, n uint64) ([]byte, bool) {
-	if off > uint64(len(f.data)) || n > uint64(len(f.data))-off {
-		return nil, false
-	}
-	return f.data[off : off+n : off+n], true
+	return &File{in: in, data: data, Type: binary.LittleEndian.Uint16(data[16:])}, nil
 }
 
 func (f *File) readSegments() error {
-	f.phoff = binary.LittleEndian.Uint64(f.data[32:])
-	size, count := uint64(binary.LittleEndian.Uint16(f.data[54:])), uint64(binary.LittleEndian.Uint16(f.data[56:]))
-	if count == 0 {
-		return fmt.Errorf("no program headers: not a linked file")
-	}
-	if size != elf.SegmentSize || count == maxHeaderCount {
-		return fmt.Errorf("program headers: found %d of %d bytes, expected headers of %d bytes", count, size, elf.SegmentSize)
-	}
-	if count > maxSegments {
-		return fmt.Errorf("program headers: found %d, expected at most %d", count, maxSegments)
-	}
-	table, ok := f.bytes(f.phoff, count*elf.SegmentSize)
-	if !ok || f.phoff < elf.HeaderSize {
-		return fmt.Errorf("program headers at byte 0x%x: %d headers do not lie in the file of %d bytes", f.phoff, count, len(f.data))
-	}
-	f.Segments = make([]elf.Segment, count)
-	if _, err := binary.Decode(table, binary.LittleEndian, f.Segments); err != nil {
+	if err := f.ReadSegments(); err != nil {
 		return err
+	}
+	if n := len(f.Segments); n == 0 || n > maxSegments || f.phoff < elf.HeaderSize {
+		return fmt.Errorf("program headers: found %d at byte 0x%x, expected 1 to %d after the header: not a linked file", n, f.phoff, maxSegments)
 	}
 	end, loads := uint64(0), 0
 	for i, s := range f.Segments {
 		if s.Type == elf.PtNull {
 			continue
 		}
-		if _, ok := f.bytes(s.Offset, s.FileSize); !ok && s.FileSize > 0 {
+		if _, ok := f.Range(s.Offset, s.FileSize); !ok && s.FileSize > 0 {
 			return fmt.Errorf("program header %d: offset 0x%x + size 0x%x passes the end of the file (%d bytes)", i, s.Offset, s.FileSize, len(f.data))
 		}
 		if s.Addr+s.MemSize < s.Addr {
@@ -177,67 +143,32 @@ func (f *File) readSegments() error {
 // ErrPacked reports a file that UPX compressed.
 var ErrPacked = errors.New("packed by UPX, which hides device code; unpack it with upx -d, and do not pack libraries with device code")
 
-// packed reports whether UPX compressed the file: its magic is after the program headers, or, if there
-// are no section headers, near them.
-func (f *File) packed() bool {
+// checkPacked returns an error if UPX compressed the file: its magic is after the program headers, or,
+// if there are no section headers, near them.
+func (f *File) checkPacked() error {
 	const magic, near = "UPX!", 4096
-	end := f.phoff + uint64(len(f.Segments))*elf.SegmentSize
-	at, ok := f.bytes(end+4, uint64(len(magic)))
-	return ok && string(at) == magic || f.shoff == 0 && bytes.Contains(f.data[:min(len(f.data), near)], []byte(magic))
-}
-
-func (f *File) readSections() error {
-	f.shoff = binary.LittleEndian.Uint64(f.data[40:])
-	size, count := uint64(binary.LittleEndian.Uint16(f.data[58:])), uint64(binary.LittleEndian.Uint16(f.data[60:]))
-	names := uint64(binary.LittleEndian.Uint16(f.data[62:]))
-	if f.packed() {
+	le := binary.LittleEndian
+	end, size := le.Uint64(f.data[32:])+uint64(le.Uint16(f.data[56:]))*elf.SegmentSize, uint64(len(f.data))
+	if end < size && bytes.HasPrefix(f.data[min(end+4, size):], []byte(magic)) || le.Uint64(f.data[40:]) == 0 && bytes.Contains(f.data[:min(size, near)], []byte(magic)) {
 		return ErrPacked
 	}
+	return nil
+}
+
+func (f *File) readSections() (err error) {
+	if f.File, err = object.Parse(f.data); err != nil {
+		return err
+	}
+	f.phoff, f.shoff, f.shstrndx = f.Tables()
 	if f.shoff == 0 {
 		return fmt.Errorf("no section headers: found a file whose sections were removed, expected section headers")
 	}
-	if size != elf.SectionSize {
-		return fmt.Errorf("section headers of %d bytes: expected %d", size, elf.SectionSize)
-	}
-	first, ok := f.bytes(f.shoff, elf.SectionSize)
-	if !ok {
-		return fmt.Errorf("section headers at byte 0x%x: past the end of the file (%d bytes)", f.shoff, len(f.data))
-	}
-	if count == 0 {
-		count = binary.LittleEndian.Uint64(first[32:])
-	}
-	if names == elf.ShnXindex {
-		names = uint64(binary.LittleEndian.Uint32(first[40:]))
-	}
-	if count == 0 || count > uint64(len(f.data))/elf.SectionSize {
-		return fmt.Errorf("section headers: %d headers do not lie in the file of %d bytes", count, len(f.data))
-	}
-	table, ok := f.bytes(f.shoff, count*elf.SectionSize)
-	if !ok {
-		return fmt.Errorf("section headers at byte 0x%x: %d headers do not lie in the file of %d bytes", f.shoff, count, len(f.data))
-	}
-	if names >= count || names == 0 {
-		return fmt.Errorf("section names: section %d of %d does not exist", names, count)
-	}
-	f.shstrndx = int(names)
-	f.Sections = make([]Section, count)
-	for i := range f.Sections {
-		if _, err := binary.Decode(table[i*elf.SectionSize:], binary.LittleEndian, &f.Sections[i].SectionHeader); err != nil {
-			return err
-		}
-	}
-	strings := &f.Sections[names]
-	text, ok := f.bytes(strings.Offset, strings.InFile())
-	if !ok {
-		return fmt.Errorf("section names at byte 0x%x: past the end of the file (%d bytes)", strings.Offset, len(f.data))
+	if f.shstrndx == 0 || len(f.Sections) == 0 {
+		return fmt.Errorf("section names: section %d of %d does not exist", f.shstrndx, len(f.Sections))
 	}
 	for i := range f.Sections {
 		s := &f.Sections[i]
-		if uint64(s.SectionHeader.Name) >= uint64(len(text)) {
-			return fmt.Errorf("section %d: its name at byte 0x%x is outside of the section names", i, s.SectionHeader.Name)
-		}
-		s.Name = cString(text[s.SectionHeader.Name:])
-		if _, ok := f.bytes(s.Offset, s.InFile()); !ok && s.InFile() > 0 {
+		if _, ok := f.Range(s.Offset, s.InFile()); !ok && s.InFile() > 0 {
 			return fmt.Errorf("section %d %.100q: offset 0x%x + size 0x%x passes the end of the file (%d bytes)", i, s.Name, s.Offset, s.Size, len(f.data))
 		}
 		if s.Flags&elf.ShfAlloc != 0 && s.Align&(s.Align-1) != 0 {
@@ -250,12 +181,6 @@ func (f *File) readSections() error {
 	return nil
 }
 
-// cString returns the text before the first NUL, truncated to a maximum length.
-func cString(b []byte) string {
-	name, _, _ := bytes.Cut(b[:min(len(b), maxNameLength)], []byte{0})
-	return string(name)
-}
-
 func (f *File) readDynamic() error {
 	for i, s := range f.Segments {
 		if s.Type != elf.PtDynamic {
@@ -264,7 +189,7 @@ func (f *File) readDynamic() error {
 		if f.dynamic != nil {
 			return fmt.Errorf("program header %d: a second dynamic section", i)
 		}
-		table, ok := f.bytes(s.Offset, s.FileSize)
+		table, ok := f.Range(s.Offset, s.FileSize)
 		if !ok {
 			return fmt.Errorf("program header %d: the dynamic section passes the end of the file", i)
 		}
@@ -299,7 +224,7 @@ func (f *File) tag(tag uint64) (uint64, bool) {
 func (f *File) Section(name string) (int, error) {
 	found := -1
 	for i := range f.Sections {
-		if f.Sections[i].Name != name {
+		if string(f.Sections[i].Name) != name {
 			continue
 		}
 		if found >= 0 {
@@ -322,21 +247,17 @@ func (f *File) Content(section int) content.Content {
 // Offset returns the file offset of n bytes at an address, or false if no segment
 // loads all of them from the file.
 func (f *File) Offset(addr, n uint64) (uint64, bool) {
-	for _, s := range f.Segments {
-		if s.Type == elf.PtLoad && addr >= s.Addr && addr-s.Addr <= s.FileSize && n <= s.FileSize-(addr-s.Addr) {
-			return s.Offset + (addr - s.Addr), true
-		}
-	}
-	return 0, false
+	_, off, ok := f.Loaded(addr, n)
+	return off, ok
 }
 
 // word returns the 8 bytes at an address as stored in the file.
 func (f *File) word(addr uint64) (uint64, bool) {
-	off, ok := f.Offset(addr, 8)
+	b, _, ok := f.Loaded(addr, 8)
 	if !ok {
 		return 0, false
 	}
-	return binary.LittleEndian.Uint64(f.data[off:]), true
+	return binary.LittleEndian.Uint64(b), true
 }
 
 // pageSize returns the largest alignment of a loaded segment, at least 4096.

@@ -20,13 +20,13 @@ func replace(t testing.TB, f *File, data []byte, slots int) Edit {
 		t.Skip("no device code")
 	}
 	c := Change{
-		Section: section, Size: uint64(len(data)), Align: 4096, Slots: make(map[uint64]uint64),
+		Section: section, Size: uint64(len(data)), Align: 4096, Slots: make(map[Place]uint64),
 		Parts: []content.Part{{Content: content.Memory(data)}},
 		Move:  func(offset uint64) (uint64, bool) { return 0, offset == 0 },
 	}
 	if wrappers, err := f.Section(".hipFatBinSegment"); err == nil && wrappers >= 0 {
 		for i := range slots {
-			c.Slots[f.Sections[wrappers].Addr+uint64(24*i)+8] = 0
+			c.Slots[Place{Offset: f.Sections[wrappers].Addr + uint64(24*i) + 8}] = 0
 		}
 	}
 	return Edit{Changes: []Change{c}}
@@ -245,8 +245,8 @@ func TestRefused(t *testing.T) {
 		"empty":    {func(d []byte) []byte { return nil }, "not an ELF file"},
 		"short":    {func(d []byte) []byte { return d[:63] }, "not an ELF file"},
 		"object":   {func(d []byte) []byte { d[16] = 1; return d }, "ELF type 1"},
-		"segments": {func(d []byte) []byte { d[56], d[57] = 0xfe, 0xff; return d[:1000] }, "program headers"},
-		"sections": {func(d []byte) []byte { binary.LittleEndian.PutUint64(d[40:], uint64(len(d))); return d }, "section headers"},
+		"segments": {func(d []byte) []byte { d[56], d[57] = 0xfe, 0xff; return d }, "program headers"},
+		"sections": {func(d []byte) []byte { binary.LittleEndian.PutUint64(d[40:], uint64(len(d))); return d }, "section header table"},
 		"names":    {func(d []byte) []byte { d[62] = 200; return d }, "section names"},
 		"page":     {func(d []byte) []byte { binary.LittleEndian.PutUint64(d[64+48:], 3); return d }, "alignment"},
 		"power": {func(d []byte) []byte {
@@ -300,7 +300,7 @@ func FuzzObject(f *testing.F) {
 			if o.Sections[i].InFile() == 0 {
 				continue
 			}
-			_, _ = o.Layout([]ObjectChange{{Section: i, Size: 100, Parts: []content.Part{{Content: content.Memory(make([]byte, 100))}}, Move: func(offset uint64) (uint64, bool) { return offset, true }}})
+			_, _ = o.Layout(Edit{Changes: []Change{{Section: i, Size: 100, Parts: []content.Part{{Content: content.Memory(make([]byte, 100))}}, Move: func(offset uint64) (uint64, bool) { return offset, true }}}})
 			break
 		}
 	})

@@ -22,9 +22,9 @@ type Change struct {
 	// Align is the alignment of the content if it is moved.
 	Align uint64
 
-	// Slots maps addresses of pointers to their new targets, which are offsets in
-	// the new content.
-	Slots map[uint64]uint64
+	// Slots maps the places of pointers to their new targets, which are offsets in the
+	// new content.
+	Slots map[Place]uint64
 	// Move returns the offset in the new content of a byte in the old content. It
 	// returns false if the result is only approximate: symbols can refer to it,
 	// pointers cannot.
@@ -100,13 +100,14 @@ type block struct {
 type planner struct {
 	*File
 	edit    Edit
-	page    uint64
+	page    uint64    // of which bytes move multiples; for objects, the largest alignment
 	changes []*change // in the order of the file
 	blocks  []block
 	host    *change // the change with the blocks after its content; nil for the new segment
 	grow    struct {
 		addr, off, size uint64
 	}
+	end uint64 // of the input without appended bytes
 	// tableAt is the new offset of the program header table: its old one, or the start
 	// of the file if another tool moved it from there.
 	tableAt  uint64
@@ -128,8 +129,13 @@ type filePatch struct {
 
 // Layout computes the file with the changes of an edit.
 func (f *File) Layout(e Edit) (*Layout, error) {
-	p := &planner{File: f, edit: e, page: f.pageSize(), tableAt: f.phoff}
-	for _, step := range []func() error{p.place, p.layout, p.position, p.headers, p.pointers, p.symbols, p.write} {
+	p := &planner{File: f, edit: e, page: f.pageSize(), end: f.codeEnd(), tableAt: f.phoff}
+	steps := []func() error{p.place, p.layout, p.position, p.headers, p.pointers, p.symbols, p.write}
+	if f.Type == elf.EtRel {
+		p.page, p.end = f.largestAlignment(), uint64(len(f.data))
+		steps = []func() error{p.placeInObject, p.position, p.headers, p.references, p.objectSymbols, p.write}
+	}
+	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -156,12 +162,17 @@ func (p *planner) place() error {
 		}
 		p.changes = append(p.changes, c)
 	}
-	slices.SortFunc(p.changes, func(a, b *change) int { return cmp.Compare(a.off, b.off) })
+	p.sortChanges()
 	first := slices.IndexFunc(p.Segments, func(l elf.Segment) bool { return l.Type == elf.PtLoad })
 	if l := p.Segments[first]; p.restores() && l.Offset == 0 && p.phoff >= l.FileSize {
 		p.tableAt = elf.HeaderSize
 	}
 	return nil
+}
+
+// sortChanges puts the changes in the order of the file.
+func (p *planner) sortChanges() {
+	slices.SortFunc(p.changes, func(a, b *change) int { return cmp.Compare(a.off, b.off) })
 }
 
 // restores reports whether content is restored that another edit or tool removed.
@@ -176,7 +187,7 @@ func (p *planner) placeOld(c *change, section int) error {
 		return fmt.Errorf("section %s has no contents in the file", s.Name)
 	}
 	c.addr, c.off, c.old, c.cut = s.Addr, s.Offset, s.Size, s.Offset+s.Size
-	if err := p.loadOf(c, s.Name, s.Size); err != nil {
+	if err := p.loadOf(c, s); err != nil {
 		return err
 	}
 	if err := p.alone(section); err != nil {
@@ -194,17 +205,17 @@ func (p *planner) placeOld(c *change, section int) error {
 }
 
 // loadOf finds the segment of a change.
-func (p *planner) loadOf(c *change, name string, size uint64) error {
+func (p *planner) loadOf(c *change, s *Section) error {
 	for i, l := range p.Segments {
-		if l.Type == elf.PtLoad && c.addr >= l.Addr && c.addr-l.Addr <= l.FileSize && size <= l.FileSize-(c.addr-l.Addr) {
+		if l.Type == elf.PtLoad && c.addr >= l.Addr && c.addr-l.Addr <= l.FileSize && s.Size <= l.FileSize-(c.addr-l.Addr) {
 			if l.Offset+(c.addr-l.Addr) != c.off {
-				return fmt.Errorf("section %s: found it at byte 0x%x of the file, expected byte 0x%x, which is loaded to its address 0x%x", name, c.off, l.Offset+(c.addr-l.Addr), c.addr)
+				return fmt.Errorf("section %s: found it at byte 0x%x of the file, expected byte 0x%x, which is loaded to its address 0x%x", s.Name, c.off, l.Offset+(c.addr-l.Addr), c.addr)
 			}
 			c.load = i
 			return nil
 		}
 	}
-	return fmt.Errorf("section %s: no segment loads its 0x%x bytes at address 0x%x", name, size, c.addr)
+	return fmt.Errorf("section %s: no segment loads its 0x%x bytes at address 0x%x", s.Name, s.Size, c.addr)
 }
 
 // alone checks that nothing else uses the bytes of a section.
@@ -228,7 +239,7 @@ func (p *planner) alone(section int) error {
 	}
 	for i := range p.Sections {
 		if i != section {
-			if err := clash("section "+p.Sections[i].Name, p.Sections[i].Offset, p.Sections[i].InFile()); err != nil {
+			if err := clash("section "+string(p.Sections[i].Name), p.Sections[i].Offset, p.Sections[i].InFile()); err != nil {
 				return err
 			}
 		}
@@ -265,7 +276,7 @@ func (p *planner) placeRestored(c *change) error {
 	}
 	s := &p.Sections[ref]
 	c.addr, c.off = s.Addr, s.Offset
-	if err := p.loadOf(c, s.Name, s.Size); err != nil {
+	if err := p.loadOf(c, s); err != nil {
 		return err
 	}
 	load := p.Segments[c.load]
@@ -494,7 +505,7 @@ func (p *planner) standsFor(l elf.Segment) bool {
 			continue
 		}
 		gone := slices.ContainsFunc(p.changes, func(c *change) bool {
-			return c.Restore != "" && (c.Section == i && s.Type == elf.ShtNobits && l.FileSize == 0 || c.Restore == s.Name)
+			return c.Restore != "" && (c.Section == i && s.Type == elf.ShtNobits && l.FileSize == 0 || c.Restore == string(s.Name))
 		})
 		if !gone {
 			return false
@@ -510,7 +521,7 @@ func (p *planner) makeRoom(more int) ([]block, error) {
 	if more <= 0 && !moved {
 		return nil, nil
 	}
-	if len(p.Segments)+more >= maxHeaderCount {
+	if len(p.Segments)+more >= 0xffff {
 		return nil, fmt.Errorf("program headers: found %d, the most that a file can have", len(p.Segments))
 	}
 	lo := p.phoff + uint64(len(p.Segments))*elf.SegmentSize
@@ -645,19 +656,19 @@ func (p *planner) movable(section int) (block, error) {
 	for i := range p.Sections {
 		o := &p.Sections[i]
 		if o.InFile() == 0 && o.Flags&elf.ShfAlloc != 0 && o.Addr > b.addr && o.Addr-b.addr < b.hi-b.lo {
-			return fail("the empty section " + o.Name + " lies inside")
+			return fail("the empty section " + string(o.Name) + " lies inside")
 		}
 		if o.InFile() == 0 || o.Offset >= b.hi || b.lo >= o.Offset+o.Size {
 			if o.InFile() > 0 && o.Flags&elf.ShfAlloc != 0 && o.Addr-b.addr < b.hi-b.lo {
-				return fail("section " + o.Name + " has an address inside it, and its bytes elsewhere")
+				return fail("section " + string(o.Name) + " has an address inside it, and its bytes elsewhere")
 			}
 			continue
 		}
 		if o.Offset < b.lo || o.Offset+o.Size > b.hi {
-			return fail("section " + o.Name + " lies partly in its segment")
+			return fail("section " + string(o.Name) + " lies partly in its segment")
 		}
 		if o.Flags&elf.ShfAlloc != 0 && o.Addr-b.addr != o.Offset-b.lo {
-			return fail("section " + o.Name + " in its segment has another address")
+			return fail("section " + string(o.Name) + " in its segment has another address")
 		}
 	}
 	if b.align&(b.align-1) != 0 {

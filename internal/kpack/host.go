@@ -54,12 +54,7 @@ func parseMarker(data []byte) (*Marker, error) {
 		case "kernel_name":
 			return text(b, &m.Name)
 		case "kpack_search_paths":
-			n, b, err := msgp.ReadArrayHeaderBytes(b)
-			if err != nil {
-				return nil, errors.New("expected an array of text")
-			}
-			m.SearchPaths, b, err = texts(n, b)
-			return b, err
+			return array(b, "an array of text", &m.SearchPaths)
 		}
 		return msgp.Skip(b)
 	})

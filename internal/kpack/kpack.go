@@ -216,12 +216,8 @@ type parser struct {
 	data content.Content
 	end  uint64 // of the data
 
-	blobs      []content.Content
-	haveBlobs  bool
-	zstdAt     uint64
-	zstdSize   uint64
-	haveZstd   bool
-	haveScheme bool
+	blobs            []content.Content
+	zstdAt, zstdSize uint64
 }
 
 // fields calls fn with every key of a map and the bytes after the key. fn returns
@@ -272,13 +268,14 @@ func number(b []byte, to *uint64) ([]byte, error) {
 
 func (p *parser) toc(b []byte) error {
 	var toc []byte
-	haveVersion, haveArchs := false, false
+	have := make(map[string]bool)
 	_, err := fields(b, "table of contents", func(key string, b []byte) ([]byte, error) {
+		have[key] = true
 		switch key {
 		case "format_version":
 			var v uint64
 			b, err := number(b, &v)
-			if haveVersion = true; err == nil && v != version {
+			if err == nil && v != version {
 				return nil, fmt.Errorf("found %d, expected %d", v, version)
 			}
 			return b, err
@@ -287,45 +284,40 @@ func (p *parser) toc(b []byte) error {
 		case "gfx_arch_family":
 			return text(b, &p.a.Family)
 		case "gfx_arches":
-			haveArchs = true
-			return p.archs(b)
+			return array(b, "an array of target IDs", &p.a.Archs)
 		case "toc":
 			toc = b
 			return msgp.Skip(b)
 		case "compression_scheme":
-			p.haveScheme = true
 			return text(b, (*string)(&p.a.Scheme))
 		case "blobs":
-			p.haveBlobs = true
 			return p.readBlobs(b)
 		case "zstd_offset":
-			p.haveZstd = true
 			return number(b, &p.zstdAt)
 		case "zstd_size":
 			return number(b, &p.zstdSize)
 		}
 		return msgp.Skip(b)
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case !haveVersion:
-		return errors.New("the table of contents has no format_version")
-	case !haveArchs:
-		return errors.New("the table of contents has no gfx_arches")
-	case toc == nil:
-		return errors.New("the table of contents has no toc")
-	case !p.haveScheme:
+	}
+	for _, key := range []string{"format_version", "gfx_arches", "toc"} {
+		if !have[key] {
+			return fmt.Errorf("the table of contents has no %s", key)
+		}
+	}
+	if !have["compression_scheme"] {
 		p.a.Scheme = None
 		p.a.Warnings = append(p.a.Warnings, "no compression_scheme: using none")
 	}
 	switch p.a.Scheme {
 	case None:
-		if !p.haveBlobs {
+		if !have["blobs"] {
 			return errors.New("the scheme none has no blobs")
 		}
 	case Zstd:
-		if !p.haveZstd {
+		if !have["zstd_offset"] {
 			return errors.New("the scheme zstd-per-kernel has no zstd_offset")
 		}
 		if err := p.readFrames(); err != nil {
@@ -349,26 +341,21 @@ func (a *Archive) Sorted() []Entry {
 	})
 }
 
-func (p *parser) archs(b []byte) ([]byte, error) {
+// array reads an array of texts.
+func array(b []byte, what string, to *[]string) ([]byte, error) {
 	n, b, err := msgp.ReadArrayHeaderBytes(b)
 	if err != nil {
-		return nil, errors.New("expected an array of target IDs")
+		return nil, fmt.Errorf("expected %s", what)
 	}
-	p.a.Archs, b, err = texts(n, b)
-	return b, err
-}
-
-// texts reads n values.
-func texts(n uint32, b []byte) (list []string, rest []byte, err error) {
-	list = []string{}
+	*to = []string{}
 	for range n {
 		var s string
 		if b, err = text(b, &s); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		list = append(list, s)
+		*to = append(*to, s)
 	}
-	return list, b, nil
+	return b, nil
 }
 
 // inData checks that a range is inside the data of the archive.

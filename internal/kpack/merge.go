@@ -63,7 +63,7 @@ func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) 
 	if h.file.Sections[section].InFile() > 0 {
 		return nil, fmt.Errorf("section %s: already has contents", embedding.HIPSection)
 	}
-	c := elfedit.Change{Section: section, Align: 4096, Slots: make(map[uint64]uint64), Restore: embedding.KpackSection}
+	c := elfedit.Change{Section: section, Align: 4096, Slots: make(map[elfedit.Place]uint64), Restore: embedding.KpackSection}
 	e := elfedit.Edit{}
 	places := make(map[string]uint64) // of bundles, by their content
 	entries := byKey(o.Archives)
@@ -90,7 +90,7 @@ func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) 
 			}
 			c.Size = at + uint64(size)
 		}
-		c.Slots[w.Addr+8] = at
+		c.Slots[elfedit.Place{Offset: w.Addr + 8}] = at
 		e.Patches = append(e.Patches,
 			elfedit.Patch{Addr: w.Addr, Data: binary.LittleEndian.AppendUint32(nil, embedding.MagicHIP)},
 			elfedit.Patch{Addr: w.Addr + 16, Data: make([]byte, 8)})

@@ -257,10 +257,10 @@ func (o *SplitOptions) host(code *prune.Code) (*elfedit.Layout, error) {
 	marker := o.Marker.bytes()
 	e := elfedit.Edit{Changes: []elfedit.Change{{
 		Section: code.Section, Size: uint64(len(marker)), Parts: []content.Part{{Content: content.Memory(marker)}},
-		Slots: make(map[uint64]uint64), Reference: embedding.KpackSection, Align: 1,
+		Slots: make(map[elfedit.Place]uint64), Reference: embedding.KpackSection, Align: 1,
 	}}}
 	for i, w := range code.Wrappers {
-		e.Changes[0].Slots[w.Addr+8] = 0
+		e.Changes[0].Slots[elfedit.Place{Offset: w.Addr + 8}] = 0
 		e.Patches = append(e.Patches,
 			elfedit.Patch{Addr: w.Addr, Data: binary.LittleEndian.AppendUint32(nil, embedding.MagicKpack)},
 			elfedit.Patch{Addr: w.Addr + 16, Data: binary.LittleEndian.AppendUint32(nil, uint32(i))})

@@ -24,41 +24,51 @@ func Write(sink content.Sink, a *Archive) error {
 		}
 		blobs[e.Ordinal] = e.Stored
 	}
-	size := int64(dataOffset)
+	size := int64(len(a.head(0, 0)))
 	for _, b := range blobs {
-		size += b.Len()
-		if a.Scheme == Zstd {
-			size += 4
-		}
-	}
-	if a.Scheme == Zstd {
-		size += 4
+		size += b.Len() + a.Scheme.prefix()
 	}
 	if err := a.fits(size, len(blobs)); err != nil {
 		return err
 	}
-	head := append([]byte(magic), version, 0, 0, 0)
-	head = append(binary.LittleEndian.AppendUint64(head, uint64(size)), make([]byte, dataOffset-headerSize)...)
-	if _, err := sink.Write(head); err != nil {
+	if _, err := sink.Write(a.head(size, len(blobs))); err != nil {
 		return err
 	}
-	if a.Scheme == Zstd {
-		if _, err := sink.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(blobs)))); err != nil {
-			return err
-		}
-	}
 	for _, b := range blobs {
-		if a.Scheme == Zstd {
-			if _, err := sink.Write(binary.LittleEndian.AppendUint32(nil, uint32(b.Len()))); err != nil {
-				return err
-			}
-		}
-		if err := sink.Append(b); err != nil {
+		if err := a.Scheme.store(sink, b); err != nil {
 			return err
 		}
 	}
 	_, err := sink.Write(tableOfContents(a, blobs, uint64(size)))
 	return err
+}
+
+// head returns the bytes before the first piece of data. end is where the table of contents begins.
+func (a *Archive) head(end int64, pieces int) []byte {
+	b := append([]byte(magic), version, 0, 0, 0)
+	b = append(binary.LittleEndian.AppendUint64(b, uint64(end)), make([]byte, dataOffset-headerSize)...)
+	if a.Scheme == Zstd {
+		b = binary.LittleEndian.AppendUint32(b, uint32(pieces))
+	}
+	return b
+}
+
+// prefix returns the number of bytes before each piece of data: those of its size.
+func (s Scheme) prefix() int64 {
+	if s == Zstd {
+		return 4
+	}
+	return 0
+}
+
+// store writes a piece of data.
+func (s Scheme) store(sink content.Sink, piece content.Content) error {
+	if s == Zstd {
+		if _, err := sink.Write(binary.LittleEndian.AppendUint32(nil, uint32(piece.Len()))); err != nil {
+			return err
+		}
+	}
+	return sink.Append(piece)
 }
 
 // fits returns an error for data that readers do not accept.
@@ -163,10 +173,7 @@ type Writer struct {
 
 // NewWriter begins an archive with the Group, Family, Archs and Scheme of a.
 func NewWriter(out content.Space, a Archive) (*Writer, error) {
-	w := &Writer{out: out, archive: a, size: dataOffset}
-	if a.Scheme == Zstd {
-		w.size += 4
-	}
+	w := &Writer{out: out, archive: a, size: int64(len(a.head(0, 0)))}
 	_, err := out.Reserve(w.size)
 	return w, err
 }
@@ -179,16 +186,10 @@ func (w *Writer) Add(a *Archive) error {
 		if !ok {
 			ordinal = len(w.offsets)
 			ordinals[e.Ordinal] = ordinal
-			if w.archive.Scheme == Zstd {
-				if _, err := w.out.Write(binary.LittleEndian.AppendUint32(nil, uint32(e.Stored.Len()))); err != nil {
-					return err
-				}
-				w.size += 4
-			}
-			if err := w.out.Append(e.Stored); err != nil {
+			if err := w.archive.Scheme.store(w.out, e.Stored); err != nil {
 				return err
 			}
-			w.size += e.Stored.Len()
+			w.size += e.Stored.Len() + w.archive.Scheme.prefix()
 			w.offsets = append(w.offsets, e.Stored)
 			if err := w.archive.fits(w.size, len(w.offsets)); err != nil {
 				return err
@@ -206,15 +207,8 @@ func (w *Writer) Close() (entries int, err error) {
 	if _, err := w.out.Write(tableOfContents(&w.archive, w.offsets, uint64(w.size))); err != nil {
 		return 0, err
 	}
-	head := append([]byte(magic), version, 0, 0, 0)
-	head = binary.LittleEndian.AppendUint64(head, uint64(w.size))
-	if _, err := w.out.WriteAt(head, 0); err != nil {
+	if _, err := w.out.WriteAt(w.archive.head(w.size, len(w.offsets)), 0); err != nil {
 		return 0, err
-	}
-	if w.archive.Scheme == Zstd {
-		if _, err := w.out.WriteAt(binary.LittleEndian.AppendUint32(nil, uint32(len(w.offsets))), dataOffset); err != nil {
-			return 0, err
-		}
 	}
 	return len(w.archive.Entries), nil
 }

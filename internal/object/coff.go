@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // Values of the COFF format.
@@ -179,10 +181,9 @@ func (f *File) coffSection(i int, at uint64, h *coffSectionHeader) error {
 	} else if shift > 0 {
 		align = 1 << (shift - 1)
 	}
-	f.Sections[i] = Section{
-		Name: name, Flags: uint64(h.Characteristics), Addr: uint64(h.VirtualAddress),
-		Offset: uint64(h.RawOffset), Size: uint64(size), Align: align, coff: h,
-	}
+	f.Sections[i] = Section{Name: name, coff: h, SectionHeader: elf.SectionHeader{
+		Flags: uint64(h.Characteristics), Addr: uint64(h.VirtualAddress), Offset: uint64(h.RawOffset), Size: uint64(size), Align: align,
+	}}
 	return nil
 }
 

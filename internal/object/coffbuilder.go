@@ -3,6 +3,7 @@ package object
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -41,75 +42,73 @@ func (b *COFFBuilder) WeakSymbol(name string, fallback SymbolID) SymbolID {
 // Write computes the layout of the object and writes it: the headers, each
 // section with its relocations, the symbols and the names.
 func (b *COFFBuilder) Write(out content.Sink) error {
-	le := binary.LittleEndian
-	names := newCOFFStringTable()
-	titles, refs := make([]int, len(b.sections)), make([]int, len(b.symbols))
-	for i := range b.sections {
-		if len(b.sections[i].Name) > coffNameSize {
-			titles[i] = names.addFirst([]byte(b.sections[i].Name))
-		}
+	if len(b.sections) >= coffMaxSections {
+		return fmt.Errorf("%d sections, expected fewer than %d", len(b.sections), coffMaxSections)
 	}
-	for i := range b.symbols {
-		if len(b.symbols[i].Name) > coffNameSize {
-			refs[i] = names.Add([]byte(b.symbols[i].Name))
-		}
-	}
-	if err := names.Finish(); err != nil {
-		return err
-	}
-	numbers := b.numberSymbols()
-
-	head := le.AppendUint16(nil, coffAMD64)
-	head = le.AppendUint16(head, uint16(len(b.sections)))
-	head = append(head, make([]byte, coffHeaderSize-4)...) // the rest follows
-	var pieces []content.Part
-	at := uint64(coffHeaderSize + coffSectionSize*len(b.sections))
-	place := func(c content.Content) uint32 {
-		if c.Len() == 0 {
-			return 0
-		}
-		start := at
-		pieces = append(pieces, partAt(start, c))
-		at += uint64(c.Len())
-		return uint32(start)
+	r := &coffRewriter{
+		f: &File{coff: &coffHeader{machine: coffAMD64}}, strings: newCOFFStringTable(), maxSize: maxCOFFSize, maxNames: math.MaxInt64,
 	}
 	for i := range b.sections {
-		s, relocs := &b.sections[i], b.relocs[i]
-		data, err := b.content(i)
+		s, err := b.section(i)
 		if err != nil {
 			return err
 		}
-		if len(relocs) > 0xfffe || len(b.sections) >= coffMaxSections {
-			return fmt.Errorf("section %q: too many relocations, or sections", s.Name)
-		}
-		var encoded []byte
-		for _, r := range relocs {
-			encoded = le.AppendUint32(encoded, uint32(r.offset))
-			encoded = le.AppendUint32(encoded, numbers[r.symbol])
-			encoded = le.AppendUint16(encoded, uint16(r.typ))
-		}
-		size, start := s.Size, uint32(0)
-		if s.Type != elf.ShtNobits {
-			if size = s.size(); size > 0 {
-				start = uint32(at)
-				pieces = append(pieces, s.pieces(at, data)...)
-				at += size
-			}
-		}
-		head = (&coffSectionHeader{
-			Name: coffName([]byte(s.Name), names, titles[i]), RawSize: uint32(size), RawOffset: start,
-			RelocsAt: place(content.Memory(encoded)), Relocs: uint16(len(relocs)), Characteristics: s.coffCharacteristics(),
-		}).append(head)
-		if at > maxCOFFSize || size > maxCOFFSize {
-			return fmt.Errorf("section %q: an object of more than 4 GiB does not fit COFF", s.Name)
-		}
+		r.sections = append(r.sections, s)
+		r.symbols = append(r.symbols, s.ownSymbol())
 	}
-	le.PutUint32(head[8:], uint32(at))
-	symbols := b.encodeSymbols(names, titles, refs, numbers)
-	le.PutUint32(head[12:], uint32(len(symbols)/coffSymbolSize))
-	place(content.Memory(symbols))
-	place(content.Memory(names.Bytes()))
-	return content.WriteParts(out, append([]content.Part{{Content: content.Memory(head)}}, pieces...), 0)
+	r.byRecord = make([]*outCOFFSymbol, len(b.symbols)+1) // by SymbolID
+	for i := range b.symbols {
+		r.byRecord[i+1] = b.symbols[i].coffSymbol()
+	}
+	for weak, fallback := range b.fallbacks {
+		s := r.byRecord[weak]
+		s.class, s.auxs, s.aux, s.weakOf = symClassWeakExternal, 1, make([]byte, coffSymbolSize), r.byRecord[fallback]
+		binary.LittleEndian.PutUint32(s.aux[4:], weakExternAlias)
+	}
+	r.symbols = append(r.symbols, r.byRecord[1:]...)
+	if err := r.number(); err != nil {
+		return err
+	}
+	return r.finish(out)
+}
+
+// section returns a section to write, whose relocations have SymbolIDs.
+func (b *COFFBuilder) section(i int) (*outCOFFSection, error) {
+	s, le := &b.sections[i], binary.LittleEndian
+	size := s.Size + s.size()
+	if size > maxCOFFSize {
+		return nil, fmt.Errorf("section %q: an object of more than 4 GiB does not fit COFF", s.Name)
+	}
+	to := &outCOFFSection{title: []byte(s.Name), parts: s.Parts, virtual: s.Type == elf.ShtNobits}
+	to.RawSize, to.Characteristics = uint32(size), s.coffCharacteristics()
+	for _, r := range b.relocs[i] {
+		to.relocs = le.AppendUint32(to.relocs, uint32(r.offset))
+		to.relocs = le.AppendUint32(to.relocs, uint32(r.symbol))
+		to.relocs = le.AppendUint16(to.relocs, uint16(r.typ))
+	}
+	var err error
+	to.content, err = b.content(i)
+	return to, err
+}
+
+// ownSymbol returns the symbol that describes a new section.
+func (s *outCOFFSection) ownSymbol() *outCOFFSymbol {
+	aux := make([]byte, coffSymbolSize)
+	binary.LittleEndian.PutUint32(aux, s.RawSize)
+	binary.LittleEndian.PutUint16(aux[4:], uint16(min(len(s.relocs)/coffRelocSize, 0xffff)))
+	return &outCOFFSymbol{coffSymbol: coffSymbol{name: s.title, class: symClassStatic, aux: aux, auxs: 1}, in: s}
+}
+
+// coffSymbol returns the symbol to write.
+func (s *BuilderSymbol) coffSymbol() *outCOFFSymbol {
+	to := &outCOFFSymbol{coffSymbol: coffSymbol{name: []byte(s.Name), value: uint32(s.Value), section: int32(s.Section), class: symClassExternal}}
+	if s.Bind == elf.BindLocal {
+		to.class = symClassStatic
+	}
+	if s.Type == elf.TypeFunc {
+		to.typ = 0x20
+	}
+	return to
 }
 
 // content returns the content of a section, with the addends of its relocations.
@@ -135,66 +134,6 @@ func (b *COFFBuilder) content(i int) (content.Content, error) {
 		return s.Content, nil
 	}
 	return content.Memory(data), nil
-}
-
-// numberSymbols returns the record number of each symbol. The first records are
-// two for each section.
-func (b *COFFBuilder) numberSymbols() []uint32 {
-	numbers := make([]uint32, len(b.symbols)+1)
-	next := uint32(2 * len(b.sections))
-	for i := range b.symbols {
-		numbers[i+1] = next
-		next++
-		if b.fallbacks[SymbolID(i+1)] != 0 {
-			next++
-		}
-	}
-	return numbers
-}
-
-func (b *COFFBuilder) encodeSymbols(names *StringTable, titles, refs []int, numbers []uint32) []byte {
-	le := binary.LittleEndian
-	var out []byte
-	symbol := func(name string, ref int, value uint32, section, typ uint16, class, auxs byte) {
-		out = appendCOFFName(out, []byte(name), names, ref)
-		out = le.AppendUint32(out, value)
-		out = le.AppendUint16(out, section)
-		out = le.AppendUint16(out, typ)
-		out = append(out, class, auxs)
-	}
-	for i := range b.sections {
-		symbol(b.sections[i].Name, titles[i], 0, uint16(i+1), 0, symClassStatic, 1)
-		size := uint32(b.sections[i].size())
-		if b.sections[i].Type == elf.ShtNobits {
-			size = uint32(b.sections[i].Size)
-		}
-		out = le.AppendUint32(out, size)
-		out = le.AppendUint16(out, uint16(len(b.relocs[i])))
-		out = append(out, make([]byte, 6)...)
-		out = le.AppendUint16(out, uint16(i+1))
-		out = append(out, make([]byte, 4)...)
-	}
-	for i := range b.symbols {
-		s := &b.symbols[i]
-		class, typ := byte(symClassExternal), uint16(0)
-		if s.Bind == elf.BindLocal {
-			class = symClassStatic
-		}
-		if s.Type == elf.TypeFunc {
-			typ = 0x20
-		}
-		fallback := b.fallbacks[SymbolID(i+1)]
-		if fallback == 0 {
-			symbol(s.Name, refs[i], uint32(s.Value), uint16(s.Section), typ, class, 0)
-			continue
-		}
-		symbol(s.Name, refs[i], 0, 0, typ, symClassWeakExternal, 1)
-		const alias = 3
-		out = le.AppendUint32(out, numbers[fallback])
-		out = le.AppendUint32(out, alias)
-		out = append(out, make([]byte, coffSymbolSize-8)...)
-	}
-	return out
 }
 
 // coffCharacteristics returns the flags of a section in COFF.

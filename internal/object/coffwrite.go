@@ -15,9 +15,16 @@ type outCOFFSection struct {
 	title   []byte
 	number  uint32 // in the output, from 1
 	content content.Content
-	relocs  []byte // as in the input, coffRelocSize each
+	parts   []content.Part // more content, by offset in the section
+	relocs  []byte         // as in the input, coffRelocSize each
 	nameRef int
 	removed bool
+	virtual bool // without bytes in the file
+}
+
+// errorf returns an error that names the section. The format follows its name.
+func (s *outCOFFSection) errorf(format string, args ...any) error {
+	return fmt.Errorf("section %d %q"+format, append([]any{s.number, clip(s.title)}, args...)...)
 }
 
 // outCOFFSymbol is a symbol to write.
@@ -35,12 +42,14 @@ type coffRewriter struct {
 	f        *File
 	in       content.Content
 	edits    Edits
-	image    *peImage // nil for objects
+	image    *Image // nil for objects
 	bigObj   bool
 	sections []*outCOFFSection
 	symbols  []*outCOFFSymbol
 	byRecord []*outCOFFSymbol // by record number in the input, nil for auxiliary records
 	strings  *StringTable
+
+	maxSize, maxNames uint64 // limits of the output and of the names in it, in bytes
 }
 
 func rewriteCOFF(in content.Content, e Edits, out content.Sink) error {
@@ -48,13 +57,22 @@ func rewriteCOFF(in content.Content, e Edits, out content.Sink) error {
 	if err != nil {
 		return err
 	}
-	r := &coffRewriter{f: f, in: in, edits: e, strings: newCOFFStringTable()}
-	for _, step := range []func() error{
-		r.readImage, r.readSections, r.readSymbols, r.remove, r.rename, r.add, r.number, r.renumberTables, r.buildStrings,
-	} {
+	r := &coffRewriter{
+		f: f, in: in, edits: e, strings: newCOFFStringTable(),
+		maxSize: min(maxOutput(len(f.data), e.Add), maxCOFFSize), maxNames: maxNames(len(f.data)),
+	}
+	for _, step := range []func() error{r.readImage, r.readSections, r.readSymbols, r.remove, r.rename, r.add, r.number, r.renumberTables} {
 		if err := step(); err != nil {
 			return err
 		}
+	}
+	return r.finish(out)
+}
+
+// finish writes the output, in which all sections and symbols have their numbers.
+func (r *coffRewriter) finish(out content.Sink) error {
+	if err := r.buildStrings(); err != nil {
+		return err
 	}
 	return r.write(out)
 }
@@ -74,21 +92,21 @@ func (r *coffRewriter) readSections() error {
 		n, at := uint64(s.Relocs), uint64(s.RelocsAt)
 		if s.Characteristics&scnRelocOverflow != 0 && n == 0xffff {
 			if at > size || size-at < coffRelocSize {
-				return fmt.Errorf("section %d %q: relocations at byte 0x%x pass the end of the file (%d bytes)", i+1, clip(s.title), at, size)
+				return s.errorf(": relocations at byte 0x%x pass the end of the file (%d bytes)", at, size)
 			}
 			if n = uint64(binary.LittleEndian.Uint32(r.f.data[at:])); n == 0 {
-				return fmt.Errorf("section %d %q at byte 0x%x: a count of 0 relocations, expected 1 or more", i+1, clip(s.title), at)
+				return s.errorf(" at byte 0x%x: a count of 0 relocations, expected 1 or more", at)
 			}
 			n, at = n-1, at+coffRelocSize
 		}
 		if n > 0 && (at > size || n > (size-at)/coffRelocSize) {
-			return fmt.Errorf("section %d %q: %d relocations at byte 0x%x pass the end of the file (%d bytes)", i+1, clip(s.title), n, at, size)
+			return s.errorf(": %d relocations at byte 0x%x pass the end of the file (%d bytes)", n, at, size)
 		}
 		if n > 0 {
 			s.relocs = r.f.data[at : at+n*coffRelocSize]
 		}
 		if total += n * coffRelocSize; total > size {
-			return fmt.Errorf("section %d %q: relocations at byte 0x%x overlap those of other sections", i+1, clip(s.title), at)
+			return s.errorf(": relocations at byte 0x%x overlap those of other sections", at)
 		}
 		s.Characteristics &^= scnRelocOverflow
 		r.sections = append(r.sections, s)
@@ -208,7 +226,7 @@ func (r *coffRewriter) add() error {
 			}
 			if p := r.image; p != nil {
 				s.VirtualAddress = uint32(alignUp(uint64(s.VirtualAddress), p.sectAlign, 0))
-				s.RawSize = uint32(alignUp(uint64(s.RawSize), p.fileAlign, 0))
+				s.RawSize = uint32(alignUp(uint64(s.RawSize), p.FileAlign, 0))
 			}
 		}
 		r.sections = append(r.sections, s)
@@ -285,11 +303,11 @@ func (r *coffRewriter) renumberTables() error {
 			continue
 		}
 		if total += uint64(s.content.Len()); total > uint64(len(r.f.data)) {
-			return fmt.Errorf("section %d %q: its contents overlap those of other sections", s.number, clip(s.title))
+			return s.errorf(": its contents overlap those of other sections")
 		}
 		def := definitions[s]
 		if def == nil {
-			return fmt.Errorf("section %d %q: it has no symbol of its own", s.number, clip(s.title))
+			return s.errorf(": it has no symbol of its own")
 		}
 		b := slices.Clone(s.content.Bytes())
 		for at := 0; at+4 <= len(b); at += 4 {
@@ -298,7 +316,7 @@ func (r *coffRewriter) renumberTables() error {
 				err = fmt.Errorf("symbol %q is in a removed section", clip(sym.name))
 			}
 			if err != nil {
-				return fmt.Errorf("section %d %q at byte 0x%x: %w", s.number, clip(s.title), uint64(s.RawOffset)+uint64(at), err)
+				return s.errorf(" at byte 0x%x: %w", uint64(s.RawOffset)+uint64(at), err)
 			}
 			le.PutUint32(b[at:], sym.index)
 		}
@@ -321,7 +339,7 @@ func (r *coffRewriter) buildStrings() error {
 			s.nameRef = r.strings.Add(s.name)
 		}
 	}
-	if r.strings.total > maxNames(len(r.f.data)) {
+	if r.strings.total > r.maxNames {
 		return fmt.Errorf("string table: its names overlap: %d bytes of names in a file of %d bytes", r.strings.total, len(r.f.data))
 	}
 	return r.strings.Finish()
@@ -332,7 +350,7 @@ func (r *coffRewriter) write(out content.Sink) error {
 	fileAlign := uint64(1)
 	if p := r.image; p != nil {
 		headerSize += uint64(len(p.dos)) + uint64(len(p.optional))
-		fileAlign = p.fileAlign
+		fileAlign = p.FileAlign
 	}
 	headerSize = alignUp(headerSize, fileAlign, 0)
 	symbolsAt, relocs, err := r.layout(headerSize, fileAlign)
@@ -348,13 +366,12 @@ func (r *coffRewriter) write(out content.Sink) error {
 	var pieces []content.Part
 	var filled uint64
 	for i, s := range r.sections {
-		if s.RawSize > 0 {
+		if s.RawOffset > 0 {
 			at := uint64(s.RawOffset)
-			pieces = append(pieces, partAt(at, s.content))
-			if fill := uint64(s.RawSize) - uint64(s.content.Len()); fill > 0 && s.Characteristics&scnCode != 0 {
+			pieces = appendParts(append(pieces, partAt(at, s.content)), at, s.parts)
+			if fill := uint64(s.RawSize) - uint64(s.content.Len()); fill > 0 && s.parts == nil && s.Characteristics&scnCode != 0 {
 				if filled += fill; filled > uint64(len(r.f.data)) {
-					return fmt.Errorf("section %d %q: %d bytes of code without contents in a file of %d bytes",
-						s.number, clip(s.title), fill, len(r.f.data))
+					return s.errorf(": %d bytes of code without contents in a file of %d bytes", fill, len(r.f.data))
 				}
 				// Code is padded with int3, as in LLVM.
 				pieces = append(pieces, partAt(at+uint64(s.content.Len()), content.Memory(slices.Repeat([]byte{0xcc}, int(fill)))))
@@ -380,13 +397,12 @@ func (r *coffRewriter) write(out content.Sink) error {
 // layout assigns offsets after the headers to sections and relocations. It
 // returns the offset of the symbol table and the relocations of each section.
 func (r *coffRewriter) layout(at, fileAlign uint64) (symbolsAt uint64, relocs [][]byte, err error) {
-	limit := min(maxOutput(len(r.f.data), r.edits.Add), 1<<32-1)
 	relocs = make([][]byte, len(r.sections))
 	for i, s := range r.sections {
-		if s.RawOffset = 0; s.RawSize > 0 {
+		if s.RawOffset = 0; s.RawSize > 0 && !s.virtual {
 			s.RawOffset = uint32(at)
+			at += uint64(s.RawSize)
 		}
-		at += uint64(s.RawSize)
 		if relocs[i], err = r.encodeRelocs(s); err != nil {
 			return 0, nil, err
 		}
@@ -394,8 +410,8 @@ func (r *coffRewriter) layout(at, fileAlign uint64) (symbolsAt uint64, relocs []
 			s.RelocsAt = uint32(at)
 			at += uint64(len(relocs[i]))
 		}
-		if at = alignUp(at, fileAlign, 0); at > limit {
-			return 0, nil, fmt.Errorf("section %d %q ends past byte 0x%x, the most for this file", s.number, clip(s.title), limit)
+		if at = alignUp(at, fileAlign, 0); at > r.maxSize {
+			return 0, nil, s.errorf(" ends past byte 0x%x, the most for this file", r.maxSize)
 		}
 	}
 	return at, relocs, nil
@@ -417,7 +433,7 @@ func (r *coffRewriter) encodeRelocs(s *outCOFFSection) ([]byte, error) {
 	for at := len(b) - len(s.relocs); at < len(b); at += coffRelocSize {
 		sym, err := r.record(le.Uint32(b[at+4:]))
 		if err != nil {
-			return nil, fmt.Errorf("section %d %q: relocation: %w", s.number, clip(s.title), err)
+			return nil, s.errorf(": relocation: %w", err)
 		}
 		if sym.removed {
 			return nil, fmt.Errorf("section %q cannot be removed: section %d %q has a relocation against symbol %q in it",

@@ -28,7 +28,7 @@ func SplitDebug(in content.Content, name string, out, debug content.Sink) error 
 	if f.Format == ELFRelocatable || !f.Format.IsELF() || f.elf.shstrndx == 0 || len(f.Sections) == 0 {
 		return fmt.Errorf("found %s without debug information to split, expected a linked ELF file with section headers", f.Format)
 	}
-	if err := f.readSegments(); err != nil {
+	if err := f.ReadSegments(); err != nil {
 		return err
 	}
 	sum := &checksum{debug, crc32.NewIEEE()}
@@ -73,7 +73,7 @@ func (f *File) writeDebug(in content.Content, out content.Sink) error {
 		if s.Type != elf.ShtNobits {
 			at += s.Size
 		}
-		headers.section(&s, h.order.Uint32(f.data[h.shoff+uint64(i)*h.shdrSize():]))
+		headers.section(&s.SectionHeader, s.SectionHeader.Name)
 	}
 	at = (at + 7) / 8 * 8
 	pieces = append(pieces, partAt(at, content.Memory(headers.buf)))

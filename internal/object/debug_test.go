@@ -14,10 +14,10 @@ import (
 // The two files of SplitDebug; tests/compilers compares them with those of llvm-objcopy.
 func TestSplitDebug(t *testing.T) {
 	spec := elfSpec{header: elfHeader{is64: true, order: binary.LittleEndian, typ: elf.EtDyn, machine: elf.MachineAMDGPU}, sections: []specSection{
-		{".note", Section{Type: elf.ShtNote, Flags: elf.ShfAlloc, Align: 4}, []byte("note")},
-		{".text", Section{Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: 4, Addr: 4096}, []byte("code")},
-		{".debug_line", Section{Type: elf.ShtProgbits, Align: 1}, []byte("lines")},
-		{".comment", Section{Type: elf.ShtProgbits, Align: 1}, []byte("clang")},
+		{".note", elf.SectionHeader{Type: elf.ShtNote, Flags: elf.ShfAlloc, Align: 4}, []byte("note")},
+		{".text", elf.SectionHeader{Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: 4, Addr: 4096}, []byte("code")},
+		{".debug_line", elf.SectionHeader{Type: elf.ShtProgbits, Align: 1}, []byte("lines")},
+		{".comment", elf.SectionHeader{Type: elf.ShtProgbits, Align: 1}, []byte("clang")},
 	}}
 	split := func(in []byte) (out, debug []byte, err error) {
 		var o, d content.Buffer

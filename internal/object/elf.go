@@ -116,10 +116,17 @@ func openELF(data []byte, format Format, sections []Section) (*File, error) {
 	return f, nil
 }
 
-// section decodes a section header, except the name.
+// Tables returns where the program headers and the section headers of an ELF file are, and the section
+// with the names of sections; 0 for missing ones.
+func (f *File) Tables() (segments, sections uint64, names int) {
+	return f.elf.phoff, f.elf.shoff, int(f.elf.shstrndx)
+}
+
+// section decodes a section header.
 func (h *elfHeader) section(b []byte) Section {
 	w := h.addrSize()
-	return Section{
+	return Section{SectionHeader: elf.SectionHeader{
+		Name:    h.order.Uint32(b),
 		Type:    h.order.Uint32(b[4:]),
 		Flags:   h.addr(b[8:]),
 		Addr:    h.addr(b[8+w:]),
@@ -129,7 +136,7 @@ func (h *elfHeader) section(b []byte) Section {
 		Info:    h.order.Uint32(b[12+4*w:]),
 		Align:   h.addr(b[16+4*w:]),
 		EntSize: h.addr(b[16+5*w:]),
-	}
+	}}
 }
 
 func (f *File) elfSectionNames() error {
@@ -145,8 +152,7 @@ func (f *File) elfSectionNames() error {
 		}
 	}
 	for i := range f.Sections {
-		at := h.shoff + uint64(i)*h.shdrSize()
-		off := uint64(h.order.Uint32(f.data[at:]))
+		off := uint64(f.Sections[i].SectionHeader.Name)
 		if off == 0 {
 			continue
 		}
@@ -156,7 +162,7 @@ func (f *File) elfSectionNames() error {
 		}
 		if !ok {
 			return fmt.Errorf("section %d of %d at byte 0x%x: name offset 0x%x lies outside the table of names",
-				i, len(f.Sections), at, off)
+				i, len(f.Sections), h.shoff+uint64(i)*h.shdrSize(), off)
 		}
 	}
 	return nil

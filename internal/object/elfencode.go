@@ -64,7 +64,7 @@ func escape(index uint32) uint16 {
 // nullSection appends section header 0, which holds values that do not fit in
 // the file header.
 func (e *elfEncoder) nullSection(sections int, names uint32) {
-	var s Section
+	var s elf.SectionHeader
 	if sections >= elf.ShnLoReserve {
 		s.Size = uint64(sections)
 	}
@@ -75,7 +75,7 @@ func (e *elfEncoder) nullSection(sections int, names uint32) {
 }
 
 // section appends a section header.
-func (e *elfEncoder) section(s *Section, name uint32) {
+func (e *elfEncoder) section(s *elf.SectionHeader, name uint32) {
 	e.u32(name)
 	e.u32(s.Type)
 	e.addr(s.Flags)
@@ -161,7 +161,7 @@ func (r *elfRewriter) encodeSections() []byte {
 				s.Info = r.symbols[s.signature].index
 			}
 		}
-		e.section(&s.Section, r.names.strings.Offset(s.nameRef))
+		e.section(&s.SectionHeader, r.names.strings.Offset(s.nameRef))
 	}
 	return e.buf
 }

@@ -3,6 +3,7 @@ package object
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
@@ -34,8 +35,9 @@ type outSection struct {
 	index   uint32 // in the output
 	place   uint64 // offset in the input; the largest number for new sections
 	content content.Content
-	linked  *outSection // sh_link
-	applies *outSection // sh_info of relocation sections
+	parts   []content.Part // more content, by offset in the section
+	linked  *outSection    // sh_link
+	applies *outSection    // sh_info of relocation sections
 	segment *outSegment
 	nameRef int
 	strings *StringTable
@@ -46,6 +48,11 @@ type outSection struct {
 	members   []*outSection // of a group
 	groupFlag uint32
 	signature uint32 // its symbol, by number in the input
+}
+
+// errorf returns an error that names the section. The format follows its name.
+func (s *outSection) errorf(format string, args ...any) error {
+	return fmt.Errorf("section %d %q"+format, append([]any{s.index, clip(s.Name)}, args...)...)
 }
 
 type outSymbol struct {
@@ -78,6 +85,8 @@ type elfRewriter struct {
 	order                []*outSymbol // symbols in output order
 	renumbered           bool
 	shoff                uint64
+
+	maxSize, maxNames uint64 // limits of the output and of the names in it, in bytes
 }
 
 func rewriteELF(in content.Content, e Edits, out content.Sink) error {
@@ -85,17 +94,25 @@ func rewriteELF(in content.Content, e Edits, out content.Sink) error {
 	if err != nil {
 		return err
 	}
-	r := &elfRewriter{f: f, h: f.elf, in: in, edits: e}
+	r := &elfRewriter{f: f, h: f.elf, in: in, edits: e, maxSize: maxOutput(len(f.data), e.Add), maxNames: maxNames(len(f.data))}
 	if f.elf.shstrndx == 0 || len(f.Sections) == 0 {
 		return fmt.Errorf("%w: the file has no section header table", ErrUnwritable)
 	}
 	for _, step := range []func() error{
 		r.readSections, r.readSymbols, r.linkSections, r.readSegments,
-		r.remove, r.orderSymbols, r.add, r.rename, r.dropEmptySymtab, r.indexTable, r.renumber, r.buildStrings,
+		r.remove, r.orderSymbols, r.add, r.rename, r.dropEmptySymtab, r.indexTable, r.renumber,
 	} {
 		if err := step(); err != nil {
 			return err
 		}
+	}
+	return r.finish(out)
+}
+
+// finish writes the output, in which all sections and symbols have their order.
+func (r *elfRewriter) finish(out content.Sink) error {
+	if err := r.buildStrings(); err != nil {
+		return err
 	}
 	size, err := r.layout()
 	if err != nil {
@@ -147,7 +164,7 @@ func (r *elfRewriter) readSections() error {
 		}
 		if s.role == roleGroup || s.role == roleReloc {
 			if tables += s.Size; tables > uint64(len(f.data)) {
-				return fmt.Errorf("section %d %q: sections of relocations and groups overlap", i, clip(s.Name))
+				return s.errorf(": sections of relocations and groups overlap")
 			}
 		}
 	}
@@ -244,25 +261,24 @@ func (r *elfRewriter) linkSections() error {
 	for _, s := range r.sections {
 		linked := r.section(s.Link)
 		if s.Link != 0 && linked == nil && s.role != roleFixed && s.role != roleStrings {
-			return fmt.Errorf("section %d %q: linked to section %d, which does not exist", s.index, clip(s.Name), s.Link)
+			return s.errorf(": linked to section %d, which does not exist", s.Link)
 		}
 		switch s.role {
 		case rolePlain:
 			s.linked = linked
 		case roleShndx:
 			if r.symtab == nil || linked != r.symtab {
-				return fmt.Errorf("section %d %q holds section indices for section %d, which is not the symbol table",
-					s.index, clip(s.Name), s.Link)
+				return s.errorf(" holds section indices for section %d, which is not the symbol table", s.Link)
 			}
 			s.linked = linked
 		case roleReloc, roleDynReloc:
 			if s.role == roleReloc && linked != nil && linked != r.symtab {
-				return fmt.Errorf("section %d %q: linked to section %d, which is not a symbol table", s.index, clip(s.Name), s.Link)
+				return s.errorf(": linked to section %d, which is not a symbol table", s.Link)
 			}
 			s.linked = linked
 			if s.Info != 0 {
 				if s.applies = r.section(s.Info); s.applies == nil {
-					return fmt.Errorf("section %d %q: applies to section %d, which does not exist", s.index, clip(s.Name), s.Info)
+					return s.errorf(": applies to section %d, which does not exist", s.Info)
 				}
 			}
 		case roleGroup:
@@ -277,22 +293,21 @@ func (r *elfRewriter) linkSections() error {
 func (r *elfRewriter) readGroup(s, linked *outSection) error {
 	words := s.content.Bytes()
 	if len(words) == 0 || len(words)%4 != 0 {
-		return fmt.Errorf("section %d %q: a group of %d bytes, expected a multiple of 4", s.index, clip(s.Name), len(words))
+		return s.errorf(": a group of %d bytes, expected a multiple of 4", len(words))
 	}
 	if linked != nil && linked != r.symtab {
-		return fmt.Errorf("section %d %q: linked to section %d, which is not a symbol table", s.index, clip(s.Name), s.Link)
+		return s.errorf(": linked to section %d, which is not a symbol table", s.Link)
 	}
 	if s.linked = linked; linked != nil {
 		if s.signature = s.Info; uint64(s.Info) >= uint64(len(r.symbols)) {
-			return fmt.Errorf("section %d %q: its signature is symbol %d of %d", s.index, clip(s.Name), s.Info, len(r.symbols))
+			return s.errorf(": its signature is symbol %d of %d", s.Info, len(r.symbols))
 		}
 	}
 	s.groupFlag = r.h.order.Uint32(words)
 	for at := 4; at < len(words); at += 4 {
 		m := r.section(r.h.order.Uint32(words[at:]))
 		if m == nil {
-			return fmt.Errorf("section %d %q at byte 0x%x: group member %d is not a section",
-				s.index, clip(s.Name), s.Offset+uint64(at), r.h.order.Uint32(words[at:]))
+			return s.errorf(" at byte 0x%x: group member %d is not a section", s.Offset+uint64(at), r.h.order.Uint32(words[at:]))
 		}
 		s.members = append(s.members, m)
 	}
@@ -390,7 +405,7 @@ func (r *elfRewriter) removeSections(match func(*outSection) bool) error {
 		if !s.removed {
 			kept = append(kept, s)
 		} else if s.segment != nil {
-			return fmt.Errorf("section %d %q cannot be removed: a program header covers it", s.index, clip(s.Name))
+			return s.errorf(" cannot be removed: a program header covers it")
 		}
 	}
 	for _, s := range r.sections {
@@ -404,7 +419,7 @@ func (r *elfRewriter) removeSections(match func(*outSection) bool) error {
 		return nil
 	}
 	if r.names.removed {
-		return fmt.Errorf("section %d %q cannot be removed: it holds the section names", r.names.index, clip(r.names.Name))
+		return r.names.errorf(" cannot be removed: it holds the section names")
 	}
 	if err := r.unlink(kept); err != nil {
 		return err
@@ -416,8 +431,7 @@ func (r *elfRewriter) removeSections(match func(*outSection) bool) error {
 // unlink removes references to removed sections from the kept ones.
 func (r *elfRewriter) unlink(kept []*outSection) error {
 	inUse := func(gone, by *outSection) error {
-		return fmt.Errorf("section %d %q cannot be removed: section %d %q refers to it",
-			gone.index, clip(gone.Name), by.index, clip(by.Name))
+		return gone.errorf(" cannot be removed: section %d %q refers to it", by.index, clip(by.Name))
 	}
 	if r.symtab != nil && r.symtab.removed {
 		r.symtab = nil
@@ -440,17 +454,14 @@ func (r *elfRewriter) unlink(kept []*outSection) error {
 			}
 			s.linked = nil
 		}
-		switch s.role {
-		case roleGroup:
+		switch {
+		case s.role == roleGroup:
 			s.members = slices.DeleteFunc(s.members, func(m *outSection) bool { return m.removed })
 			if s.linked != nil && r.symbols[s.signature].removed {
 				return inUse(r.symbols[s.signature].in, s)
 			}
-		case roleReloc:
-			if !r.renumbered {
-				continue
-			}
-			if err := r.checkRelocs(s); err != nil {
+		case s.role == roleReloc && r.renumbered:
+			if _, err := r.encodeRelocs(s); err != nil {
 				return err
 			}
 		}
@@ -480,46 +491,6 @@ func (r *elfRewriter) setRelocSymbol(b []byte, sym uint32) {
 	default:
 		h.order.PutUint64(b[8:], uint64(sym)<<32|h.order.Uint64(b[8:])&0xffffffff)
 	}
-}
-
-// checkRelocs returns an error if s refers to a symbol that was removed with
-// its section.
-func (r *elfRewriter) checkRelocs(s *outSection) error {
-	if s.Type == elf.ShtCrel {
-		relocs, ok := decodeCREL(s.content.Bytes(), r.h.is64)
-		if !ok {
-			return fmt.Errorf("section %d %q: its compact relocations end early", s.index, clip(s.Name))
-		}
-		for i := range relocs {
-			if err := r.checkReloc(s, relocs[i].symbol); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	b, step := s.content.Bytes(), int(r.relocSize(s))
-	for at := 0; at < len(b); at += step {
-		if err := r.checkReloc(s, r.relocSymbol(b[at:])); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkReloc returns an error if symbol n, to which a relocation in s refers,
-// was removed.
-func (r *elfRewriter) checkReloc(s *outSection, n uint32) error {
-	switch {
-	case n == 0:
-	case r.symtab == nil || uint64(n) >= uint64(len(r.symbols)):
-		return fmt.Errorf("section %d %q at byte 0x%x: a relocation against symbol %d, which does not exist",
-			s.index, clip(s.Name), s.Offset, n)
-	case r.symbols[n].removed:
-		sym := &r.symbols[n]
-		return fmt.Errorf("section %d %q cannot be removed: section %d %q has a relocation against symbol %q in it",
-			sym.in.index, clip(sym.in.Name), s.index, clip(s.Name), clip(sym.name))
-	}
-	return nil
 }
 
 // orderSymbols renames symbols, puts the local ones first, appends new ones and numbers them.
@@ -553,14 +524,10 @@ func (r *elfRewriter) orderSymbols() error {
 func (r *elfRewriter) add() error {
 	for i := range r.edits.Add {
 		a := &r.edits.Add[i]
-		s := &outSection{role: roleNew, place: 1<<64 - 1, content: a.Content}
-		s.Section = Section{
-			Name: []byte(a.Name), Type: a.Type, Flags: a.Flags, Align: a.Align, Size: uint64(a.Content.Len()),
-		}
-		if !r.h.is64 && s.Size > 1<<32-1 {
+		s := r.newSection(roleNew, a.Name, elf.SectionHeader{Type: a.Type, Flags: a.Flags, Align: a.Align, Size: uint64(a.Content.Len())})
+		if s.content = a.Content; !r.h.is64 && s.Size > math.MaxUint32 {
 			return fmt.Errorf("section %q: %d bytes do not fit a 32-bit object", clip(s.Name), s.Size)
 		}
-		r.sections = append(r.sections, s)
 	}
 	return nil
 }
@@ -608,9 +575,8 @@ func (r *elfRewriter) indexTable() error {
 	}
 	switch {
 	case large && r.shndx == nil && r.symtab != nil:
-		s := &outSection{role: roleShndx, place: 1<<64 - 1, linked: r.symtab}
-		s.Section = Section{Name: []byte(".symtab_shndx"), Type: elf.ShtSymtabShndx, Align: 4, EntSize: 4}
-		r.shndx, r.sections = s, append(r.sections, s)
+		r.shndx = r.newSection(roleShndx, ".symtab_shndx", elf.SectionHeader{Type: elf.ShtSymtabShndx, Align: 4, EntSize: 4})
+		r.shndx.linked = r.symtab
 	case !large && r.shndx != nil:
 		table := r.shndx
 		return r.removeSections(func(s *outSection) bool { return s == table })
@@ -647,9 +613,8 @@ func (r *elfRewriter) buildStrings() error {
 		if s.role != roleStrings {
 			continue
 		}
-		if s.strings.total > maxNames(len(r.f.data)) {
-			return fmt.Errorf("section %d %q: its names overlap: %d bytes of names in a file of %d bytes",
-				s.index, clip(s.Name), s.strings.total, len(r.f.data))
+		if s.strings.total > r.maxNames {
+			return s.errorf(": its names overlap: %d bytes of names in a file of %d bytes", s.strings.total, len(r.f.data))
 		}
 		if err := s.strings.Finish(); err != nil {
 			return err
@@ -674,9 +639,9 @@ func alignUp(v, align, skew uint64) uint64 {
 
 // layout assigns all offsets and returns the size of the output.
 func (r *elfRewriter) layout() (uint64, error) {
-	limit := maxOutput(len(r.f.data), r.edits.Add)
+	limit := r.maxSize
 	if !r.h.is64 {
-		limit = min(limit, 1<<32-1)
+		limit = min(limit, math.MaxUint32)
 	}
 	var at uint64
 	place := func(align, skew, size uint64, what string, index int) (uint64, error) {
@@ -749,7 +714,7 @@ func (r *elfRewriter) write(size uint64, out content.Sink) error {
 		case roleGroup:
 			s.content = content.Memory(r.encodeGroup(s))
 		}
-		pieces = append(pieces, partAt(s.Offset, s.content))
+		pieces = appendParts(append(pieces, partAt(s.Offset, s.content)), s.Offset, s.parts)
 	}
 	pieces = append(pieces, partAt(r.shoff, content.Memory(r.encodeSections())))
 	return content.WriteParts(out, pieces, int64(size))
@@ -797,38 +762,56 @@ func overlay(pieces []content.Part, p content.Part) []content.Part {
 
 // renumber updates relocations to the new numbers of their symbols.
 func (r *elfRewriter) renumber() error {
-	if !r.renumbered {
-		return nil
-	}
 	for _, s := range r.sections {
-		if s.role != roleReloc {
+		if s.role != roleReloc || !r.renumbered {
 			continue
 		}
-		if err := r.checkRelocs(s); err != nil {
+		b, err := r.encodeRelocs(s)
+		if err != nil {
 			return err
 		}
-		if s.Type == elf.ShtCrel {
-			relocs, _ := decodeCREL(s.content.Bytes(), r.h.is64)
-			for i := range relocs {
-				relocs[i].symbol = r.newNumber(relocs[i].symbol)
-			}
-			s.content = content.Memory(encodeCREL(relocs, r.h.is64))
-			s.Size = uint64(s.content.Len())
-			continue
-		}
-		b, step := slices.Clone(s.content.Bytes()), int(r.relocSize(s))
-		for at := 0; at < len(b); at += step {
-			r.setRelocSymbol(b[at:], r.newNumber(r.relocSymbol(b[at:])))
-		}
-		s.content = content.Memory(b)
+		s.content, s.Size = content.Memory(b), uint64(len(b))
 	}
 	return nil
 }
 
-// newNumber returns the number in the output of symbol n of the input.
-func (r *elfRewriter) newNumber(n uint32) uint32 {
-	if n == 0 {
-		return 0
+// encodeRelocs returns the relocations in s with the new numbers of their symbols. A relocation
+// against a symbol that was removed with its section is an error.
+func (r *elfRewriter) encodeRelocs(s *outSection) ([]byte, error) {
+	if s.Type == elf.ShtCrel {
+		relocs, ok := decodeCREL(s.content.Bytes(), r.h.is64)
+		if !ok {
+			return nil, s.errorf(": its compact relocations end early")
+		}
+		for i := range relocs {
+			var err error
+			if relocs[i].symbol, err = r.newNumber(s, relocs[i].symbol); err != nil {
+				return nil, err
+			}
+		}
+		return encodeCREL(relocs, r.h.is64), nil
 	}
-	return r.symbols[n].index
+	b, step := slices.Clone(s.content.Bytes()), int(r.relocSize(s))
+	for at := 0; at < len(b); at += step {
+		n, err := r.newNumber(s, r.relocSymbol(b[at:]))
+		if err != nil {
+			return nil, err
+		}
+		r.setRelocSymbol(b[at:], n)
+	}
+	return b, nil
+}
+
+// newNumber returns the number in the output of symbol n of the input, to which a relocation in s refers.
+func (r *elfRewriter) newNumber(s *outSection, n uint32) (uint32, error) {
+	switch {
+	case n == 0:
+		return 0, nil
+	case r.symtab == nil || uint64(n) >= uint64(len(r.symbols)):
+		return 0, s.errorf(" at byte 0x%x: a relocation against symbol %d, which does not exist", s.Offset, n)
+	case r.symbols[n].removed:
+		sym := &r.symbols[n]
+		return 0, sym.in.errorf(" cannot be removed: section %d %q has a relocation against symbol %q in it", s.index, clip(s.Name), clip(sym.name))
+	}
+	return r.symbols[n].index, nil
 }

@@ -15,10 +15,11 @@ func ParseLinked(data []byte) (*File, error) {
 		return nil, err
 	}
 	_ = f.elfSectionNames() // names are not required
-	return f, f.readSegments()
+	return f, f.ReadSegments()
 }
 
-func (f *File) readSegments() error {
+// ReadSegments reads the program headers of an ELF file.
+func (f *File) ReadSegments() error {
 	h := f.elf
 	if h.phoff == 0 || h.phnum == 0 {
 		return nil

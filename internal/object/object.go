@@ -30,7 +30,7 @@ type File struct {
 	// Sections holds the section headers in file order. For ELF, index 0 is the
 	// null section; for COFF, the section numbered n by symbols is Sections[n-1].
 	Sections []Section
-	// Segments holds the program headers of an ELF file that ParseLinked read.
+	// Segments holds the program headers of an ELF file that ReadSegments read.
 	Segments []elf.Segment
 
 	data []byte
@@ -38,25 +38,23 @@ type File struct {
 	coff *coffHeader // nil for ELF
 }
 
-// Section is one section header. Offsets and sizes are in bytes.
+// Section is one section header, of COFF in terms of ELF. Offsets and sizes are in bytes.
 type Section struct {
 	// Name is a slice of the file's bytes.
 	Name []byte
-	// Type is sh_type; 0 for COFF.
-	Type uint32
-	// Flags is sh_flags, or the characteristics in COFF.
-	Flags uint64
-	// Addr is the address in memory, 0 in relocatable objects.
-	Addr uint64
-	// Offset and Size are the range of the contents in the file. Data checks them.
-	Offset, Size uint64
-	// Align is sh_addralign, or the alignment in COFF, in bytes.
-	Align uint64
-	// EntSize, Link and Info are ELF's sh_entsize, sh_link and sh_info.
-	EntSize    uint64
-	Link, Info uint32
+	// SectionHeader has the fields of ELF. In COFF, Flags are the characteristics, and
+	// Type, Link, Info and EntSize are 0. Data checks Offset and Size.
+	elf.SectionHeader
 
 	coff *coffSectionHeader
+}
+
+// InFile returns the number of bytes that a section of an ELF file has in the file.
+func (s *Section) InFile() uint64 {
+	if s.Type == elf.ShtNobits || s.Type == elf.ShtNull {
+		return 0
+	}
+	return s.Size
 }
 
 // Parse reads the headers of an ELF file, a COFF object or a PE image. It fails

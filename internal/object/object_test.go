@@ -183,8 +183,8 @@ func TestOverlappingNames(t *testing.T) {
 		symbols.symbol(uint32(i%1000), &elfSymbol{info: 0x10}, elf.ShnAbs)
 	}
 	spec := elfSpec{header: h, sections: []specSection{
-		{".symtab", Section{Type: elf.ShtSymtab, Align: 8, EntSize: 24, Link: 2, Info: 1}, symbols.buf},
-		{".strtab", Section{Type: elf.ShtStrtab, Align: 1}, append(long, 0)},
+		{".symtab", elf.SectionHeader{Type: elf.ShtSymtab, Align: 8, EntSize: 24, Link: 2, Info: 1}, symbols.buf},
+		{".strtab", elf.SectionHeader{Type: elf.ShtStrtab, Align: 1}, append(long, 0)},
 	}}
 	data := spec.bytes()
 	if _, err := ArchiveSymbols(data); err == nil || !strings.Contains(err.Error(), "names overlap") {

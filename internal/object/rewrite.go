@@ -88,6 +88,14 @@ func partAt(off uint64, c content.Content) content.Part {
 	return content.Part{Offset: int64(off), Content: c}
 }
 
+// appendParts appends parts of a section at an offset of the output.
+func appendParts(pieces []content.Part, at uint64, parts []content.Part) []content.Part {
+	for _, p := range parts {
+		pieces = append(pieces, partAt(at+uint64(p.Offset), p.Content))
+	}
+	return pieces
+}
+
 // maxOutput returns the largest output size of a rewrite of input bytes. Only
 // alignment and, in COFF, uninitialised data add bytes, and a header may state
 // any size.

@@ -229,12 +229,12 @@ func TestManySections(t *testing.T) {
 	symbols.symbol(1, &elfSymbol{info: 0x10}, elf.ShnXindex)
 	const high = 66000
 	spec := elfSpec{header: h, sections: []specSection{
-		{".symtab", Section{Type: elf.ShtSymtab, Align: 8, EntSize: 24, Link: 2, Info: 1}, symbols.buf},
-		{".strtab", Section{Type: elf.ShtStrtab, Align: 1}, []byte("\x00high\x00")},
-		{".symtab_shndx", Section{Type: elf.ShtSymtabShndx, Align: 4, EntSize: 4, Link: 1}, binary.LittleEndian.AppendUint32(make([]byte, 4), high)},
+		{".symtab", elf.SectionHeader{Type: elf.ShtSymtab, Align: 8, EntSize: 24, Link: 2, Info: 1}, symbols.buf},
+		{".strtab", elf.SectionHeader{Type: elf.ShtStrtab, Align: 1}, []byte("\x00high\x00")},
+		{".symtab_shndx", elf.SectionHeader{Type: elf.ShtSymtabShndx, Align: 4, EntSize: 4, Link: 1}, binary.LittleEndian.AppendUint32(make([]byte, 4), high)},
 	}}
 	for len(spec.sections) < high {
-		spec.sections = append(spec.sections, specSection{"s", Section{Type: elf.ShtProgbits, Align: 1}, []byte{1}})
+		spec.sections = append(spec.sections, specSection{"s", elf.SectionHeader{Type: elf.ShtProgbits, Align: 1}, []byte{1}})
 	}
 	spec.sections[high-1].name = "last"
 	in := spec.bytes()
@@ -280,8 +280,8 @@ func TestRenameSections(t *testing.T) {
 // addresses modulo the page, the headers move with them.
 func TestSegments(t *testing.T) {
 	spec := elfSpec{header: elfHeader{is64: true, order: binary.LittleEndian, typ: elf.EtDyn, machine: elf.MachineX8664}, sections: []specSection{
-		{".text", Section{Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: 4096, Addr: 4096}, []byte("code")},
-		{".comment", Section{Type: elf.ShtProgbits, Align: 1}, []byte("outside")},
+		{".text", elf.SectionHeader{Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: 4096, Addr: 4096}, []byte("code")},
+		{".comment", elf.SectionHeader{Type: elf.ShtProgbits, Align: 1}, []byte("outside")},
 	}}
 	in := spec.bytes()
 	phoff := uint64(len(in))
@@ -332,7 +332,7 @@ func TestUnwritable(t *testing.T) {
 // TestKeepsStrings tests that an unreferenced string table keeps its contents.
 func TestKeepsStrings(t *testing.T) {
 	spec := elfSpec{header: elfHeader{is64: true, order: binary.LittleEndian}, sections: []specSection{
-		{".stabstr", Section{Type: elf.ShtStrtab, Align: 1}, []byte("\x00one\x00two\x00")},
+		{".stabstr", elf.SectionHeader{Type: elf.ShtStrtab, Align: 1}, []byte("\x00one\x00two\x00")},
 	}}
 	f, err := Parse(rewrite(t, spec.bytes(), Edits{}))
 	if err != nil {

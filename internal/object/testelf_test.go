@@ -32,7 +32,7 @@ type elfSpec struct {
 
 type specSection struct {
 	name string
-	Section
+	elf.SectionHeader
 	data []byte
 }
 
@@ -47,7 +47,7 @@ func (s *elfSpec) bytes() []byte {
 	body := elfEncoder{h: h}
 	body.buf = make([]byte, h.ehdrSize())
 	heads := elfEncoder{h: h}
-	sections := append(s.sections, specSection{name: ".names", Section: Section{Type: elf.ShtStrtab, Align: 1}})
+	sections := append(s.sections, specSection{name: ".names", SectionHeader: elf.SectionHeader{Type: elf.ShtStrtab, Align: 1}})
 	n := uint32(len(sections))
 	heads.nullSection(int(n)+1, n)
 	offsets := make([]uint32, len(sections))
@@ -67,7 +67,7 @@ func (s *elfSpec) bytes() []byte {
 			sec.Size = uint64(len(sec.data))
 		}
 		body.buf = append(body.buf, sec.data...)
-		heads.section(&sec.Section, offsets[i])
+		heads.section(&sec.SectionHeader, offsets[i])
 	}
 	for uint64(len(body.buf))%h.addrSize() != 0 {
 		body.buf = append(body.buf, 0)
@@ -107,13 +107,13 @@ func sample(is64 bool, order byteOrder, machine uint16) []byte {
 		relocs.addr(0)
 	}
 	spec := elfSpec{header: h, sections: []specSection{
-		{".text", Section{Type: elf.ShtProgbits, Flags: elf.ShfAlloc | elf.ShfExec | elf.ShfGroup, Align: 16}, []byte("0123456789abcdef0123456789abcdef")},
-		{".doomed", Section{Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: 1}, []byte("bytes")},
-		{".bss", Section{Type: elf.ShtNobits, Flags: elf.ShfAlloc | elf.ShfWrite, Align: 4, Size: 64}, nil},
-		{".group", Section{Type: elf.ShtGroup, Align: 4, EntSize: 4, Link: 6, Info: 6}, group.buf},
-		{".rela.text", Section{Type: elf.ShtRela, Flags: 0x40, Align: h.addrSize(), EntSize: h.relaSize(), Link: 6, Info: 1}, relocs.buf},
-		{".symtab", Section{Type: elf.ShtSymtab, Align: h.addrSize(), EntSize: h.symSize(), Link: 7, Info: 5}, symbols.buf},
-		{".strtab", Section{Type: elf.ShtStrtab, Align: 1}, []byte(names)},
+		{".text", elf.SectionHeader{Type: elf.ShtProgbits, Flags: elf.ShfAlloc | elf.ShfExec | elf.ShfGroup, Align: 16}, []byte("0123456789abcdef0123456789abcdef")},
+		{".doomed", elf.SectionHeader{Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: 1}, []byte("bytes")},
+		{".bss", elf.SectionHeader{Type: elf.ShtNobits, Flags: elf.ShfAlloc | elf.ShfWrite, Align: 4, Size: 64}, nil},
+		{".group", elf.SectionHeader{Type: elf.ShtGroup, Align: 4, EntSize: 4, Link: 6, Info: 6}, group.buf},
+		{".rela.text", elf.SectionHeader{Type: elf.ShtRela, Flags: 0x40, Align: h.addrSize(), EntSize: h.relaSize(), Link: 6, Info: 1}, relocs.buf},
+		{".symtab", elf.SectionHeader{Type: elf.ShtSymtab, Align: h.addrSize(), EntSize: h.symSize(), Link: 7, Info: 5}, symbols.buf},
+		{".strtab", elf.SectionHeader{Type: elf.ShtStrtab, Align: 1}, []byte(names)},
 	}}
 	return spec.bytes()
 }

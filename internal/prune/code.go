@@ -80,12 +80,12 @@ func ReadCode(ctx context.Context, in content.Content, budget *budget.Budget) (*
 	if len(c.Wrappers) == 0 {
 		return nil, fmt.Errorf("section %s: no wrapper in section %s points to it", embedding.HIPSection, embedding.HIPWrappers)
 	}
-	units, order, err := openBundles(ctx, f, c.Section, c.Wrappers, &Options{Budget: budget})
+	r, err := linkedHIP(ctx, f, c.Section, c.Wrappers, &Options{Budget: budget})
 	if err != nil {
 		return nil, err
 	}
 	number := make(map[*unit]int)
-	for i, u := range units {
+	for i, u := range r.units {
 		number[u] = i
 		plain := u.stored
 		if u.reader != nil {
@@ -106,7 +106,7 @@ func ReadCode(ctx context.Context, in content.Content, budget *budget.Budget) (*
 		}
 		c.Bundles = append(c.Bundles, entries)
 	}
-	for _, u := range order {
+	for _, u := range r.order {
 		c.Of = append(c.Of, number[u])
 	}
 	return c, nil

@@ -17,22 +17,19 @@ import (
 // openBundles finds the adjacent bundles in a file.
 func (w *Work) openBundles(ctx context.Context) error {
 	w.format = "bundle"
-	units, err := consecutive(ctx, w.in, &w.opt)
+	r, err := consecutive(ctx, w.in, "", &w.opt)
 	if err != nil {
 		return err
 	}
-	w.add(units)
-	align := uint64(4096)
-	for _, u := range units {
-		align = min(align, alignment(uint64(u.at)))
-	}
-	w.build = func() (*elfedit.Layout, error) { return lay(units, align), nil }
+	w.add(r)
+	r.alignAlike(4096)
+	w.build = r.layout
 	return nil
 }
 
 // consecutive returns the adjacent bundles from the start of c.
-func consecutive(ctx context.Context, c content.Content, o *Options) ([]*unit, error) {
-	var units []*unit
+func consecutive(ctx context.Context, c content.Content, section string, o *Options) (*region, error) {
+	r := &region{}
 	for extent, err := range ccob.Walk(c.Bytes(), bundle.End) {
 		if err != nil {
 			return nil, err
@@ -41,27 +38,13 @@ func consecutive(ctx context.Context, c content.Content, o *Options) ([]*unit, e
 		if err != nil {
 			return nil, fmt.Errorf("bundle at byte 0x%x: %w", extent.Offset, err)
 		}
-		units = append(units, u)
+		u.section = section
+		r.units = append(r.units, u)
 	}
-	if len(units) == 0 {
+	if len(r.units) == 0 {
 		return nil, ErrNoDeviceCode
 	}
-	return units, nil
-}
-
-// lay returns the layout of a file with consecutive units.
-func lay(units []*unit, align uint64) *elfedit.Layout {
-	p := &elfedit.Layout{}
-	for _, u := range units {
-		if u.size == 0 {
-			u.newAt = p.Size
-			continue
-		}
-		u.newAt = int64(roundUp(uint64(p.Size), align))
-		p.Parts = u.appendTo(p.Parts, u.newAt)
-		p.Size = u.newAt + u.size
-	}
-	return p
+	return r, nil
 }
 
 // maxInflated limits the uncompressed size of the compressed packages of a
@@ -70,8 +53,8 @@ const maxInflated = 1 << 30
 
 // offloadBinaries returns the adjacent offload binaries in c. Memory for inflated ones is reserved
 // until Close.
-func (w *Work) offloadBinaries(ctx context.Context, c content.Content) ([]*unit, error) {
-	var units []*unit
+func (w *Work) offloadBinaries(ctx context.Context, c content.Content, section string) (*region, error) {
+	r := &region{grain: offloadbinary.Align}
 	allowed := offloadbinary.UpTo(maxInflated)
 	inflate := func(size int64) (bool, error) {
 		if ok, err := allowed(size); !ok {
@@ -91,25 +74,25 @@ func (w *Work) offloadBinaries(ctx context.Context, c content.Content) ([]*unit,
 		if p.NotInflated {
 			return nil, fmt.Errorf("offload binary at byte 0x%x: inflates to 0x%x bytes, more than fit", p.Offset, p.Inflated)
 		}
-		u := &unit{at: p.Offset, stored: c.Slice(p.Offset, p.Size), pack: p, size: p.Size, compressed: false}
+		u := &unit{at: p.Offset, stored: c.Slice(p.Offset, p.Size), section: section, pack: p, size: p.Size}
 		for i := range p.Images {
 			img := &p.Images[i]
 			u.entries = append(u.entries, imageEntry(img.Get("triple"), img.Get("arch"), img.Content.Len()))
 		}
-		units = append(units, u)
+		r.units = append(r.units, u)
 	}
-	return units, nil
+	return r, nil
 }
 
 // openOffloadBinaries finds the images in a file of offload binaries.
 func (w *Work) openOffloadBinaries(ctx context.Context) error {
 	w.format = "offload-binary"
-	units, err := w.offloadBinaries(ctx, w.in)
+	r, err := w.offloadBinaries(ctx, w.in, "")
 	if err != nil {
 		return err
 	}
-	w.add(units)
-	w.build = func() (*elfedit.Layout, error) { return lay(units, offloadbinary.Align), nil }
+	w.add(r)
+	w.build = r.layout
 	return nil
 }
 
@@ -122,26 +105,30 @@ type imageRange struct {
 	size  uint64
 }
 
-// newRange returns the new range of the image. A dropped image is empty.
-func (r *imageRange) newRange() (start, end uint64) {
-	e := &r.unit.entries[r.image]
-	if e.drop {
-		return 0, 0
+// newStart returns the new start of the image. Start and end of a dropped image are 0.
+func (r *imageRange) newStart() uint64 {
+	switch {
+	case r.unit.entries[r.image].drop:
+		return 0
+	case r.unit.imageAt != nil:
+		return uint64(r.unit.newAt + r.unit.imageAt[r.image])
 	}
-	if r.unit.imageAt != nil {
-		start = uint64(r.unit.newAt + r.unit.imageAt[r.image])
-	} else {
-		start = uint64(r.unit.newAt) + r.start - uint64(r.unit.at)
+	return uint64(r.unit.newAt) + r.start - uint64(r.unit.at)
+}
+
+// newEnd returns the new end of the image.
+func (r *imageRange) newEnd() uint64 {
+	switch e := &r.unit.entries[r.image]; {
+	case e.drop:
+		return 0
+	case e.replacement != nil:
+		return r.newStart() + uint64(e.replacement.Content.Len())
 	}
-	size := r.size
-	if e.replacement != nil {
-		size = uint64(e.replacement.Content.Len())
-	}
-	return start, start + size
+	return r.newStart() + r.size
 }
 
 // openOpenMP finds the images of OpenMP through records with their starts and ends.
-func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File) (func() elfedit.Change, error) {
+func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File) (*region, error) {
 	section, err := f.Section(embedding.OffloadSection)
 	if err != nil || section < 0 {
 		return nil, err
@@ -150,14 +137,12 @@ func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File) (func() elfedit.
 	if s.InFile() == 0 || s.Flags&elf.ShfAlloc == 0 {
 		return nil, nil
 	}
-	body := f.Content(section)
-	units, err := w.offloadBinaries(ctx, body)
+	r, err := w.offloadBinaries(ctx, f.Content(section), embedding.OffloadSection)
 	if err != nil {
 		return nil, fmt.Errorf("section %s: %w", s.Name, err)
 	}
 	var images []imageRange
-	for _, u := range units {
-		u.section = s.Name
+	for _, u := range r.units {
 		if u.pack.Inflated != 0 {
 			continue // its images are not in the section
 		}
@@ -172,16 +157,11 @@ func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File) (func() elfedit.
 	if len(records) == 0 {
 		return nil, fmt.Errorf("section %s: no record points to its images", s.Name)
 	}
-	w.add(units)
-	return func() elfedit.Change {
-		layout := lay(units, offloadbinary.Align)
-		c := elfedit.Change{Section: section, Align: max(s.Align, 8), Parts: layout.Parts, Size: uint64(layout.Size), Slots: make(map[uint64]uint64), Move: mover(units)}
-		for slot, image := range records {
-			start, end := images[image].newRange()
-			c.Slots[slot], c.Slots[slot+8] = start, end
-		}
-		return c
-	}, nil
+	r.section, r.align, r.slots = section, max(s.Align, 8), make(map[elfedit.Place]goal)
+	for slot, i := range records {
+		r.slots[elfedit.Place{Offset: slot}], r.slots[elfedit.Place{Offset: slot + 8}] = images[i].newStart, images[i].newEnd
+	}
+	return r, nil
 }
 
 // imageRecords returns the addresses of records of OpenMP, and the image of each.

@@ -14,6 +14,13 @@ import (
 )
 
 const (
+	peMagic64   = 0x20b
+	peOptional  = 112 // bytes of the optional header before the data directories
+	peImageBase = 24
+	peAlign     = 36
+	peRawSize   = 16
+	peRawOffset = 20
+
 	peBase  = 0x180000000
 	peLower = 0x400 // where the first section is in the file
 )

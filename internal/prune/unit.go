@@ -59,7 +59,7 @@ func bundlesAt(ctx context.Context, section string, body content.Content, starts
 	for i, start := range starts {
 		u, err := openBundle(ctx, body, start, ends[i], o)
 		if err != nil {
-			return nil, nil, fmt.Errorf("section %s: bundle at byte 0x%x: %w", section, start, err)
+			return nil, nil, fmt.Errorf("bundle at byte 0x%x: %w", start, err)
 		}
 		u.section = section
 		units = append(units, u)

@@ -690,7 +690,7 @@ func planLinked(data []byte) error {
 	}
 	size := variant(data) % (1 << 14)
 	plan, err := f.Layout(elfedit.Edit{Changes: []elfedit.Change{{
-		Section: section, Size: uint64(size), Align: 64, Slots: map[uint64]uint64{},
+		Section: section, Size: uint64(size), Align: 64, Slots: map[elfedit.Place]uint64{},
 		Parts: []content.Part{{Content: content.Memory(make([]byte, size))}},
 		Move:  func(offset uint64) (uint64, bool) { return 0, offset == 0 },
 	}}})
@@ -738,10 +738,10 @@ func planObject(data []byte) error {
 			continue
 		}
 		const size = 100
-		plan, err := o.Layout([]elfedit.ObjectChange{{
+		plan, err := o.Layout(elfedit.Edit{Changes: []elfedit.Change{{
 			Section: i, Size: size, Parts: []content.Part{{Content: content.Memory(make([]byte, size))}},
 			Move: func(offset uint64) (uint64, bool) { return offset, true },
-		}})
+		}}})
 		if err != nil {
 			return serious(err)
 		}
