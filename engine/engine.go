@@ -15,6 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/images"
+	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/session"
@@ -58,7 +59,17 @@ type Session struct {
 	meter  *Meter
 }
 
-func init() { session.Files = func(s any) *files.Root { return s.(*Session).files } }
+func init() {
+	session.Files = func(s any) *files.Root { return s.(*Session).files }
+	session.Budget = func(s any) *budget.Budget { return s.(*Session).budget }
+	session.Describe = func(ctx context.Context, s any, f *images.File) ([]*images.DeviceImage, []kernels.Image, error) {
+		file, err := s.(*Session).kernels(ctx, f, InspectOptions{})
+		if err != nil {
+			return nil, nil, err
+		}
+		return file.Found, file.Images, nil
+	}
+}
 
 // New returns a Session.
 func New(c Config) *Session {

@@ -88,7 +88,7 @@ func checkGroup(group string) error {
 }
 
 // kpackFile returns the name of the archive of a target.
-func kpackFile(dir, group, arch string) string { return dir + "/" + group + "_" + arch + ".kpack" }
+func kpackFile(dir, group, arch string) string { return dir + "/" + group + "_" + arch + kpack.Extension }
 
 // splitTo writes the parts of a library in a transaction.
 func (s *Session) splitTo(ctx context.Context, input *files.Input, out *files.Outputs, opt KpackSplitOptions) (report KpackSplitReport, err error) {

@@ -161,7 +161,7 @@ func (w *wheelMerge) run(ctx context.Context) error {
 }
 
 // isArchive reports whether a member is a kpack archive, by its name.
-func isArchive(m *wheel.Member) bool { return path.Ext(m.Name) == kpackExtension }
+func isArchive(m *wheel.Member) bool { return path.Ext(m.Name) == kpack.Extension }
 
 // archivesOf unpacks a wheel, and returns its kpack archives by the names of members. It also
 // writes the members for which also returns true to temporary files.

@@ -115,7 +115,7 @@ func (f *checkFlags) runCovers(ctx context.Context, call *command.Call, operands
 	if err := f.withoutBundle("--covers", operands, "files or directories for --covers"); err != nil {
 		return err
 	}
-	report, err := call.Session.Covers(ctx, engine.CoversOptions{Inputs: f.inputs, GPUs: f.covers})
+	report, err := coverage.Check(ctx, call.Session, coverage.Options{Inputs: f.inputs, GPUs: f.covers})
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (f *checkFlags) runPackage(ctx context.Context, call *command.Call, operand
 	}) {
 		return fmt.Errorf("%s%s, expected a package, a directory or a file with device code", inputs[0], found(call, inputs[0]))
 	}
-	report, err := call.Session.CheckPackage(ctx, engine.PackageOptions{Inputs: inputs, GPUs: f.covers})
+	report, err := coverage.CheckPackage(ctx, call.Session, coverage.Options{Inputs: inputs, GPUs: f.covers})
 	if err != nil {
 		return err
 	}
