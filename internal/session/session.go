@@ -18,6 +18,9 @@ var Files func(session any) *files.Root
 // Budget returns the budget of an *engine.Session.
 var Budget func(session any) *budget.Budget
 
+// SetBudget gives an *engine.Session another budget.
+var SetBudget func(session any, b *budget.Budget)
+
 // Describe returns the device images in an open file, and their descriptions with kernels in the same
 // order. Names are not demangled.
 var Describe func(ctx context.Context, session any, f *images.File) ([]*images.DeviceImage, []kernels.Image, error)

@@ -77,11 +77,7 @@ func (f *inspectFlags) run(ctx context.Context, call *command.Call, _ []string) 
 		switch {
 		case f.json:
 		case len(file.Found) == 0:
-			where, err := codeElsewhere(ctx, call, name)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(call.Stderr, "offload inspect: %s: %s\n", printable.Name(name), cmp.Or(where, "no device images"+printable.Name(found(call, name))))
+			fmt.Fprintf(call.Stderr, "offload inspect: %s: %s\n", printable.Name(name), cmp.Or(codeElsewhere(ctx, call, name), "no device images"+printable.Name(found(call, name))))
 		case f.kernels && !hasKernels(file):
 			fmt.Fprintf(call.Stderr, "offload inspect: %s: no kernels\n", printable.Name(name))
 		case f.sources:
@@ -114,12 +110,12 @@ func (f *inspectFlags) run(ctx context.Context, call *command.Call, _ []string) 
 }
 
 // codeElsewhere names the kpack archives with the device code of a file, or is empty.
-func codeElsewhere(ctx context.Context, call *command.Call, name string) (string, error) {
-	paths, err := call.Session.SplitCode(ctx, name)
-	if err != nil || len(paths) == 0 {
-		return "", err
+func codeElsewhere(ctx context.Context, call *command.Call, name string) string {
+	list, err := call.Session.KpackList(ctx, []string{name})
+	if err != nil || list[0].Host == nil || len(list[0].Host.SearchPaths) == 0 {
+		return ""
 	}
-	return "its device code is in kpack archives: " + printable.Name(strings.Join(paths, ", ")) + "; name these files instead", nil
+	return "its device code is in kpack archives: " + printable.Name(strings.Join(list[0].Host.SearchPaths, ", ")) + "; name these files instead"
 }
 
 // warnWithoutSources names the images without sources, and the reasons.

@@ -119,11 +119,7 @@ func withCode(ctx context.Context, call *command.Call, files []*engine.DeviceFil
 		return noCode(ctx, call, without)
 	}
 	for _, name := range without {
-		where, err := codeElsewhere(ctx, call, name)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(call.Stderr, "offload report: warning: %s: %s\n", printable.Name(name), cmp.Or(where, "no device code"+printable.Name(found(call, name))))
+		fmt.Fprintf(call.Stderr, "offload report: warning: %s: %s\n", printable.Name(name), cmp.Or(codeElsewhere(ctx, call, name), "no device code"+printable.Name(found(call, name))))
 	}
 	return nil
 }
@@ -135,11 +131,7 @@ func noCode(ctx context.Context, call *command.Call, names []string) error {
 		reason += found(call, names[0])
 	}
 	for _, name := range names {
-		where, err := codeElsewhere(ctx, call, name)
-		if err != nil {
-			return err
-		}
-		if where != "" {
+		if where := codeElsewhere(ctx, call, name); where != "" {
 			reason = printable.Name(name) + ": " + where
 		}
 	}
