@@ -57,12 +57,19 @@ type BundleResult struct {
 	Duration time.Duration
 }
 
-// Bundle writes the contents of entries to one file. The targets must have
-// passed target.CheckTargets. The error for an unknown type is a
-// *bundle.FileTypeError, and for a bundle that exceeds the limits of its
-// container version a ccob.LimitError.
+// Bundle writes the contents of entries to one file. The error for targets that
+// must not be in one bundle is that of target.CheckTargets, for an unknown type a
+// *bundle.FileTypeError, and for a bundle that exceeds the limits of its container
+// version a *ccob.LimitError.
 func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, error) {
 	var result BundleResult
+	ids := make([]target.ID, len(opt.Entries))
+	for i, e := range opt.Entries {
+		ids[i] = e.Target
+	}
+	if err := target.Bundling.Check(ids); err != nil {
+		return result, err
+	}
 	items, inputs, err := s.openEntries(opt.Entries)
 	defer closeAll(inputs)
 	if err != nil {

@@ -82,14 +82,21 @@ func (e *MissingError) Error() string {
 
 // Unbundle writes the entries of a bundle that match the requests to their
 // outputs. For an archive, it writes archives with all matching entries of all
-// members; text bundles and members that are not bundles are skipped. The targets
-// must have passed target.CheckTargets. The error is a *MissingError for targets
-// that no entry matches, ErrEntryID for an entry ID that cannot be read, a
-// *bundle.FileTypeError for an unknown type, a *ccob.Error for a damaged
-// compressed bundle, an *ar.FormatError for a damaged archive, and a
+// members; text bundles and members that are not bundles are skipped. The error is
+// that of target.CheckTargets for targets that contradict each other, a
+// *MissingError for targets that no entry matches, ErrEntryID for an entry ID that
+// cannot be read, a *bundle.FileTypeError for an unknown type, a *ccob.Error for a
+// damaged compressed bundle, an *ar.FormatError for a damaged archive, and a
 // *MemberConflictError with Check.
 func (s *Session) Unbundle(ctx context.Context, opt UnbundleOptions) (UnbundleResult, error) {
 	var result UnbundleResult
+	ids := make([]target.ID, len(opt.Requests))
+	for i, r := range opt.Requests {
+		ids[i] = r.Target
+	}
+	if err := target.Unbundling.Check(ids); err != nil {
+		return result, err
+	}
 	if opt.Type == bundle.ArchiveType {
 		return result, s.unbundleArchive(ctx, &opt)
 	}

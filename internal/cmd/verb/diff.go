@@ -87,12 +87,12 @@ func (f *diffFlags) run(ctx context.Context, call *command.Call, operands []stri
 	if err != nil {
 		return err
 	}
-	old, err := call.Session.KernelsIn(ctx, f.old, engine.InspectOptions{})
+	old, err := call.Session.InspectAll(ctx, f.old, engine.InspectOptions{})
 	if err != nil {
 		return err
 	}
 	var r report.Report
-	if r.Files, err = call.Session.KernelsIn(ctx, f.new, engine.InspectOptions{Sources: f.html != ""}); err != nil {
+	if r.Files, err = call.Session.InspectAll(ctx, f.new, engine.InspectOptions{Sources: f.html != ""}); err != nil {
 		return err
 	}
 	r.Compare(old)
@@ -119,7 +119,7 @@ func (f *diffFlags) run(ctx context.Context, call *command.Call, operands []stri
 		}
 	}
 	for _, flags := range f.tried {
-		tried, err := call.Session.KernelsIn(ctx, f.files[flags.Name], engine.InspectOptions{})
+		tried, err := call.Session.InspectAll(ctx, f.files[flags.Name], engine.InspectOptions{})
 		if err != nil {
 			return err
 		}

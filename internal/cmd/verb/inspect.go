@@ -134,9 +134,5 @@ func hasKernels(file *engine.DeviceFile) bool {
 
 // read finds the images of a file, and their kernels if they are requested.
 func (f *inspectFlags) read(ctx context.Context, call *command.Call, name string) (*engine.DeviceFile, error) {
-	inspect := call.Session.Inspect
-	if f.kernels || f.sections || f.sources {
-		inspect = call.Session.Kernels
-	}
-	return inspect(ctx, engine.InspectOptions{Input: name, Sources: f.sources})
+	return call.Session.Inspect(ctx, name, engine.InspectOptions{Kernels: f.kernels || f.sections, Sources: f.sources})
 }

@@ -60,7 +60,7 @@ func (f *reportFlags) run(ctx context.Context, call *command.Call, _ []string) (
 	if err := f.limits.read(call); err != nil {
 		return err
 	}
-	if r.Files, err = call.Session.KernelsIn(ctx, f.inputs, engine.InspectOptions{Sources: true}); err != nil {
+	if r.Files, err = call.Session.InspectAll(ctx, f.inputs, engine.InspectOptions{Sources: true}); err != nil {
 		return err
 	}
 	if err := withCode(ctx, call, r.Files); err != nil {
@@ -72,7 +72,7 @@ func (f *reportFlags) run(ctx context.Context, call *command.Call, _ []string) (
 		}
 	}
 	if len(f.base) > 0 {
-		old, err := call.Session.KernelsIn(ctx, f.base, engine.InspectOptions{})
+		old, err := call.Session.InspectAll(ctx, f.base, engine.InspectOptions{})
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (f *reportFlags) findRedundant(ctx context.Context, call *command.Call, r *
 		}
 	}
 	return r.FindRedundant(ctx, program, func(ctx context.Context, file string, visit func(int, []byte) error) error {
-		_, err := call.Session.Kernels(ctx, engine.InspectOptions{Input: file, Visit: visit})
+		_, err := call.Session.Inspect(ctx, file, engine.InspectOptions{Visit: visit})
 		return err
 	})
 }
