@@ -30,21 +30,12 @@ type ArchiveOptions struct {
 // for several devices. Members have the base names of their files. With Check,
 // the error for entries that must not be in one bundle is a *MemberConflictError.
 func (s *Session) Archive(ctx context.Context, opt ArchiveOptions) error {
-	inputs, err := s.openAll(opt.Inputs)
-	defer closeAll(inputs)
-	if err != nil {
-		return err
-	}
-	members := make([]ar.NewMember, len(inputs))
-	for i, input := range inputs {
-		members[i] = ar.NewMember{Name: filepath.Base(opt.Inputs[i]), Data: input.All()}
-	}
-	return s.write(ctx, func(out *files.Outputs) error {
-		if !opt.Check && opt.Read.Warn != nil {
-			for i, input := range inputs {
-				if data := input.Bytes(); object.Identify(data) == object.Unknown {
-					opt.Read.Warn(fmt.Errorf("%s: not a bundle or an object: found %s", opt.Inputs[i], check.Format(data)))
-				}
+	return s.transform(ctx, opt.Inputs, func(inputs []*files.Input, out *files.Outputs) error {
+		members := make([]ar.NewMember, len(inputs))
+		for i, input := range inputs {
+			members[i] = ar.NewMember{Name: filepath.Base(opt.Inputs[i]), Data: input.All()}
+			if data := input.Bytes(); !opt.Check && opt.Read.Warn != nil && object.Identify(data) == object.Unknown {
+				opt.Read.Warn(fmt.Errorf("%s: not a bundle or an object: found %s", opt.Inputs[i], check.Format(data)))
 			}
 		}
 		err := s.budget.Each(ctx, len(inputs), func(ctx context.Context, i int) error {

@@ -51,7 +51,7 @@ func TestUnbundleArchive(t *testing.T) {
 		name    string
 		archive []byte
 		targets []string
-		opt     UnbundleArchiveOptions
+		opt     UnbundleOptions
 		want    []map[string]string
 		err     string
 	}{
@@ -68,11 +68,11 @@ func TestUnbundleArchive(t *testing.T) {
 		},
 		{
 			name: "missing is allowed", archive: lib, targets: []string{gfx + "gfx900"},
-			opt: UnbundleArchiveOptions{AllowMissing: true}, want: []map[string]string{{}},
+			opt: UnbundleOptions{AllowMissing: true}, want: []map[string]string{{}},
 		},
 		{
 			name: "conflict", archive: conflict, targets: []string{gfx + "gfx90a"},
-			opt: UnbundleArchiveOptions{Check: true},
+			opt: UnbundleOptions{Check: true},
 			err: "in.a(bad.o): hipv4-amdgcn-amd-amdhsa--gfx90a and hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+ cannot be in one bundle: either all entries for hipv4-amdgcn-amd-amdhsa--gfx90a set xnack, or none",
 		},
 		{name: "conflict is not looked for", archive: conflict, targets: []string{gfx + "gfx90a"}, want: []map[string]string{
@@ -84,11 +84,11 @@ func TestUnbundleArchive(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s, dir := newSession(t, map[string][]byte{"in.a": test.archive})
 			opt := test.opt
-			opt.Input = "in.a"
+			opt.Type, opt.Input = bundle.ArchiveType, "in.a"
 			for i, id := range test.targets {
 				opt.Requests = append(opt.Requests, UnbundleRequest{Target: parse(t, id), Output: string(rune('0'+i)) + ".a"})
 			}
-			err := s.UnbundleArchive(context.Background(), opt)
+			_, err := s.Unbundle(context.Background(), opt)
 			if test.err != "" {
 				if err == nil || !strings.HasPrefix(err.Error(), test.err) {
 					t.Errorf("error %v, want %s", err, test.err)
@@ -166,9 +166,9 @@ func TestCheckOfManyBundles(t *testing.T) {
 	const number = 1 << 17
 	one := fixture.BundleOf(t, bundle.Options{Align: 1}, bundle.Item{ID: "hip-amdgcn-amd-amdhsa--gfx90a"})
 	s, _ := newSession(t, map[string][]byte{"in.a": archive(t, "many.o", string(bytes.Repeat(one, number)))})
-	opt := UnbundleArchiveOptions{Input: "in.a", Check: true, Requests: []UnbundleRequest{{Target: parse(t, gfx+"gfx942"), Output: "out.a"}}}
-	err := s.UnbundleArchive(context.Background(), opt)
-	var missing *NoCodeObjectError
+	opt := UnbundleOptions{Type: bundle.ArchiveType, Input: "in.a", Check: true, Requests: []UnbundleRequest{{Target: parse(t, gfx+"gfx942"), Output: "out.a"}}}
+	_, err := s.Unbundle(context.Background(), opt)
+	var missing *MissingError
 	if !errors.As(err, &missing) {
 		t.Errorf("error %v", err)
 	}
@@ -199,7 +199,8 @@ func TestUnbundleArchiveTrace(t *testing.T) {
 	}
 	s, _ := newSession(t, map[string][]byte{"in.a": archive(t, list...)})
 	var told []string
-	err := s.UnbundleArchive(context.Background(), UnbundleArchiveOptions{
+	_, err := s.Unbundle(context.Background(), UnbundleOptions{
+		Type:  bundle.ArchiveType,
 		Input: "in.a", Requests: []UnbundleRequest{{Target: parse(t, gfx+"gfx90a"), Output: "out.a"}},
 		Trace: func(m target.Match) { told = append(told, m.Entry.TargetID) },
 	})
@@ -253,7 +254,7 @@ func BenchmarkUnbundleArchive(b *testing.B) {
 		}
 		s, _ := newSession(b, map[string][]byte{"in.a": archive(b, slices.Repeat(all, copies)...)})
 		for _, targets := range [][]string{archs[4:5], archs} {
-			opt := UnbundleArchiveOptions{Input: "in.a"}
+			opt := UnbundleOptions{Type: bundle.ArchiveType, Input: "in.a"}
 			for _, arch := range targets {
 				opt.Requests = append(opt.Requests, UnbundleRequest{Target: parse(b, gfx+arch), Output: arch + ".a"})
 			}
@@ -261,7 +262,7 @@ func BenchmarkUnbundleArchive(b *testing.B) {
 				b.SetBytes(int64(copies * size))
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := s.UnbundleArchive(b.Context(), opt); err != nil {
+					if _, err := s.Unbundle(b.Context(), opt); err != nil {
 						b.Fatal(err)
 					}
 				}

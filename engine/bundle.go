@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
@@ -56,32 +57,25 @@ type BundleResult struct {
 	Duration time.Duration
 }
 
-// Bundle writes the contents of entries to one file. The targets must have
-// passed target.CheckTargets. The error for an unknown type is a
-// *bundle.FileTypeError, and for a bundle that exceeds the limits of its
-// container version a ccob.LimitError.
+// Bundle writes the contents of entries to one file. The error for targets that
+// must not be in one bundle is that of target.CheckTargets, for an unknown type a
+// *bundle.FileTypeError, and for a bundle that exceeds the limits of its container
+// version a *ccob.LimitError.
 func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, error) {
 	var result BundleResult
-	items := make([]bundle.Item, len(opt.Entries))
-	host, hostMode := -1, files.FromMemory("", nil).Mode()
-	for i, entry := range opt.Entries {
-		items[i].ID = entry.Target.String()
-		if entry.Target.Kind == target.Host {
-			host = i
-		}
-		if entry.Input == "" {
-			continue
-		}
-		input, err := s.files.Open(entry.Input)
-		if err != nil {
-			return result, err
-		}
-		defer input.Close()
-		items[i].Content = input.All()
-		if i == host {
-			hostMode = input.Mode()
-		}
+	ids := make([]target.ID, len(opt.Entries))
+	for i, e := range opt.Entries {
+		ids[i] = e.Target
 	}
+	if err := target.Bundling.Check(ids); err != nil {
+		return result, err
+	}
+	items, inputs, err := s.openEntries(opt.Entries)
+	defer closeAll(inputs)
+	if err != nil {
+		return result, err
+	}
+	host := slices.IndexFunc(opt.Entries, func(e BundleEntry) bool { return e.Target.Kind == target.Host })
 	if opt.Type == "" {
 		opt.Type = bundle.ObjectType
 	}
@@ -91,7 +85,7 @@ func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, 
 	if opt.Type == bundle.ArchiveType {
 		return result, errors.New("an archive consists of bundles, not of entries: use Archive")
 	}
-	err := s.files.WriteFile(ctx, opt.Output, func(output *files.Output) error {
+	err = s.files.WriteFile(ctx, opt.Output, func(output *files.Output) error {
 		comment, text := opt.Type.Comment()
 		switch {
 		case text && opt.Compress == nil:
@@ -108,7 +102,7 @@ func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, 
 			if opt.DryRun {
 				return nil
 			}
-			output.SetMode(hostMode)
+			output.SetMode(inputs[host].Mode())
 			return files.NameError(opt.Entries[host].Input, addSections(output, items, host))
 		}
 		layout, err := bundle.NewLayout(items, bundle.Options{Align: max(1, opt.Align), ShareEqual: opt.ShareEqual})
@@ -121,6 +115,24 @@ func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, 
 		return s.writeLayout(ctx, output, layout)
 	})
 	return result, err
+}
+
+// openEntries opens the inputs of entries, and returns the items of a bundle with their contents. An
+// empty entry has no input.
+func (s *Session) openEntries(entries []BundleEntry) ([]bundle.Item, []*files.Input, error) {
+	items, inputs := make([]bundle.Item, len(entries)), make([]*files.Input, len(entries))
+	for i, entry := range entries {
+		items[i].ID = entry.Target.String()
+		if entry.Input == "" {
+			continue
+		}
+		var err error
+		if inputs[i], err = s.files.Open(entry.Input); err != nil {
+			return nil, inputs, err
+		}
+		items[i].Content = inputs[i].All()
+	}
+	return items, inputs, nil
 }
 
 // writeLayout writes a binary bundle, its entries in parallel.

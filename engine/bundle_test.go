@@ -153,10 +153,10 @@ func TestArchiveUnbundle(t *testing.T) {
 	if len(listed) != 12*2+4 {
 		t.Errorf("%d entries are listed, want %d", len(listed), 12*2+4)
 	}
-	opt := UnbundleArchiveOptions{Input: "all.a", Check: true, Requests: []UnbundleRequest{
+	opt := UnbundleOptions{Type: bundle.ArchiveType, Input: "all.a", Check: true, Requests: []UnbundleRequest{
 		{Target: parse(t, ids[0]), Output: "0.a"}, {Target: parse(t, ids[1]), Output: "1.a"}, {Target: parse(t, "host-x86_64-unknown-linux-gnu"), Output: "host.a"},
 	}}
-	if err := s.UnbundleArchive(context.Background(), opt); err != nil {
+	if _, err := s.Unbundle(context.Background(), opt); err != nil {
 		t.Fatal(err)
 	}
 	for k, want := range []int{12, 12, 4} {

@@ -30,27 +30,19 @@ type CheckOptions struct {
 // warnings name properties of a correct bundle that keep some programs from reading
 // it.
 func (s *Session) Check(ctx context.Context, opt CheckOptions) (warnings []error, err error) {
-	bundle, err := s.files.Open(opt.Input)
-	if err != nil {
-		return nil, err
-	}
-	defer bundle.Close()
-	checks := check.Options{MaxSize: opt.MaxSize, Linked: opt.Linked, DeviceCode: opt.DeviceCode}
-	for _, e := range opt.Entries {
-		expected := check.Entry{ID: e.Target.String(), Name: e.Input}
-		if e.Input != "" {
-			input, err := s.files.Open(e.Input)
-			if err != nil {
-				return nil, err
-			}
-			defer input.Close()
-			expected.Content = input.Bytes()
+	err = s.transform(ctx, []string{opt.Input}, func(inputs []*files.Input, out *files.Outputs) error {
+		bundle := inputs[0]
+		items, contents, err := s.openEntries(opt.Entries)
+		defer closeAll(contents)
+		if err != nil {
+			return err
 		}
-		checks.Entries = append(checks.Entries, expected)
-	}
-	err = s.write(ctx, func(out *files.Outputs) error {
+		checks := check.Options{MaxSize: opt.MaxSize, Linked: opt.Linked, DeviceCode: opt.DeviceCode}
+		for i, item := range items {
+			checks.Entries = append(checks.Entries, check.Entry{ID: item.ID, Name: opt.Entries[i].Input, Content: item.Content.Bytes()})
+		}
 		var result check.Result
-		err := guard.Faults(func() error {
+		err = guard.Faults(func() error {
 			return s.budget.WithBytes(ctx, check.Memory(bundle.Bytes()), func(context.Context) error {
 				result = check.Bundle(bundle.Bytes(), checks)
 				return nil

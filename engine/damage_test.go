@@ -60,7 +60,7 @@ func TestDamagedBundles(t *testing.T) {
 		if listed, err := s.List(ctx, ListOptions{Type: "bc", Input: "x"}); err == nil {
 			results[1] = fmt.Sprint(listed)
 		}
-		if file, err := s.Inspect(ctx, InspectOptions{Input: "x"}); err == nil {
+		if file, err := s.Inspect(ctx, "x", InspectOptions{}); err == nil {
 			for _, e := range file.Found {
 				results[2] += fmt.Sprintln(brief(e), e.Size)
 			}

@@ -28,22 +28,13 @@ type EmbedOptions struct {
 // them and where clang's -fembed-offload-object puts them (clang's
 // ClangOffloadPackager documentation).
 func (s *Session) Embed(ctx context.Context, opt EmbedOptions) error {
-	host, err := s.files.Open(opt.Input)
-	if err != nil {
-		return err
-	}
-	defer host.Close()
-	packages, err := s.openAll(opt.Binaries)
-	defer closeAll(packages)
-	if err != nil {
-		return err
-	}
-	return s.write(ctx, func(out *files.Outputs) error {
+	return s.transform(ctx, append([]string{opt.Input}, opt.Binaries...), func(inputs []*files.Input, out *files.Outputs) error {
+		host := inputs[0]
 		edits, err := untypedOffloading(host.All())
 		if err != nil {
 			return in(host, err)
 		}
-		for _, input := range packages {
+		for _, input := range inputs[1:] {
 			if err := checkOffloadBinaries(input.All()); err != nil {
 				return in(input, err)
 			}

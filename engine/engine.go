@@ -15,6 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/images"
+	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/session"
@@ -58,7 +59,18 @@ type Session struct {
 	meter  *Meter
 }
 
-func init() { session.Files = func(s any) *files.Root { return s.(*Session).files } }
+func init() {
+	session.Files = func(s any) *files.Root { return s.(*Session).files }
+	session.Budget = func(s any) *budget.Budget { return s.(*Session).budget }
+	session.SetBudget = func(s any, b *budget.Budget) { s.(*Session).budget = b }
+	session.Describe = func(ctx context.Context, s any, f *images.File) ([]*images.DeviceImage, []kernels.Image, error) {
+		file, err := s.(*Session).kernels(ctx, f, InspectOptions{})
+		if err != nil {
+			return nil, nil, err
+		}
+		return file.Found, file.Images, nil
+	}
+}
 
 // New returns a Session.
 func New(c Config) *Session {
@@ -70,13 +82,6 @@ func New(c Config) *Session {
 	root.Stdin, root.Stdout, root.TempDir = c.Stdin, c.Stdout, c.TempDir
 	root.MaxStream = func() int64 { return c.MaxStream }
 	return &Session{files: root, budget: c.Budget, meter: c.Meter}
-}
-
-// WithBudget returns a Session for the same request with another budget and another limit of streams,
-// see Config. Do not use the old one afterwards.
-func (s *Session) WithBudget(b *budget.Budget, maxStream int64) *Session {
-	s.files.MaxStream = func() int64 { return maxStream }
-	return &Session{files: s.files, budget: b, meter: s.meter}
 }
 
 // OpenFile opens an input of the request. The error is that of the operating system, see package
@@ -187,6 +192,37 @@ func (opt *ReadOptions) tell(source *images.Source) {
 	}
 	for _, b := range source.Bundles {
 		opt.Stats(b)
+	}
+}
+
+// transform opens inputs, and calls fn to write outputs that are made of them: all of the outputs or none.
+func (s *Session) transform(ctx context.Context, names []string, fn func(inputs []*files.Input, out *files.Outputs) error) error {
+	inputs, err := s.openAll(names)
+	defer closeAll(inputs)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, func(out *files.Outputs) error { return fn(inputs, out) })
+}
+
+// openAll opens files. With an error, it returns those that it has opened.
+func (s *Session) openAll(names []string) ([]*files.Input, error) {
+	var inputs []*files.Input
+	for _, name := range names {
+		input, err := s.files.Open(name)
+		if err != nil {
+			return inputs, err
+		}
+		inputs = append(inputs, input)
+	}
+	return inputs, nil
+}
+
+func closeAll(inputs []*files.Input) {
+	for _, input := range inputs {
+		if input != nil {
+			input.Close()
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ func TestErrors(t *testing.T) {
 			as[*bundle.FileTypeError]},
 		{"a damaged compressed bundle", func(s *Session) error { _, err := s.List(ctx, ListOptions{Input: "packed"}); return err },
 			as[*ccob.Error]},
-		{"a damaged offload binary", func(s *Session) error { _, err := s.Inspect(ctx, InspectOptions{Input: "pkg"}); return err },
+		{"a damaged offload binary", func(s *Session) error { _, err := s.Inspect(ctx, "pkg", InspectOptions{}); return err },
 			func(err error) bool { return as[*offloadbinary.Error](err) && as[*images.PlaceError](err) }},
 		{"a target that no entry matches", func(s *Session) error {
 			_, err := s.Unbundle(ctx, UnbundleOptions{Input: "plain", Requests: gfx942})
@@ -51,6 +51,16 @@ func TestErrors(t *testing.T) {
 			_, err := s.Unbundle(ctx, UnbundleOptions{Input: "id", Requests: gfx942})
 			return err
 		}, func(err error) bool { return errors.Is(err, ErrEntryID) }},
+		{"targets that must not be in one bundle", func(s *Session) error {
+			_, err := s.Bundle(ctx, BundleOptions{Type: "bc", Output: "out", Entries: []BundleEntry{
+				{Target: id("gfx906")}, {Target: id("gfx906:xnack+")}, {Target: must(target.Parse("host-x86_64-unknown-linux-gnu-"))},
+			}})
+			return err
+		}, as[*target.ConflictError]},
+		{"a target that is requested twice", func(s *Session) error {
+			_, err := s.Unbundle(ctx, UnbundleOptions{Input: "plain", Requests: append(gfx942, gfx942...)})
+			return err
+		}, as[*target.DuplicateError]},
 		{"an image without a file", func(s *Session) error {
 			_, err := s.Pack(ctx, PackOptions{Output: "out", Images: [][]offloadbinary.String{ParseProperties("kind=hip")}})
 			return err

@@ -112,7 +112,7 @@ func ExampleSession_Unbundle() {
 }
 
 // Make an archive of bundles, and from it an archive for a single GPU.
-func ExampleSession_UnbundleArchive() {
+func ExampleSession_Unbundle_archive() {
 	ctx := context.Background()
 	s, remove := workspace()
 	defer remove()
@@ -120,7 +120,8 @@ func ExampleSession_UnbundleArchive() {
 	if err := s.Archive(ctx, engine.ArchiveOptions{Inputs: []string{"kernels.hipfb"}, Output: "all.a", Check: true}); err != nil {
 		log.Fatal(err)
 	}
-	err := s.UnbundleArchive(ctx, engine.UnbundleArchiveOptions{
+	_, err := s.Unbundle(ctx, engine.UnbundleOptions{
+		Type:     bundle.ArchiveType,
 		Input:    "all.a",
 		Requests: []engine.UnbundleRequest{{Target: entries()[0].Target, Output: "gfx90a.a"}},
 	})

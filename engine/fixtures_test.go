@@ -17,3 +17,10 @@ var (
 	sectionData      = fixture.SectionData
 	symbolNames      = fixture.SymbolNames
 )
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

@@ -59,11 +59,9 @@ func FuzzRead(f *testing.F) {
 		}
 		_, err := s.List(ctx, ListOptions{Type: fileType, Input: "x"})
 		check(err)
-		if fileType == bundle.ArchiveType {
-			check(s.UnbundleArchive(ctx, UnbundleArchiveOptions{Input: "x", Requests: request, AllowMissing: true, Check: kind >= 128}))
-			return
-		}
-		_, err = s.Unbundle(ctx, UnbundleOptions{Type: fileType, Input: "x", Requests: request, AllowMissing: true, Read: ReadOptions{Lenient: kind >= 128}})
+		high := kind >= 128
+		read := ReadOptions{Lenient: high && fileType != bundle.ArchiveType}
+		_, err = s.Unbundle(ctx, UnbundleOptions{Type: fileType, Input: "x", Requests: request, AllowMissing: true, Check: high, Read: read})
 		check(err)
 	})
 }

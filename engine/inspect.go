@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
@@ -12,14 +13,16 @@ import (
 	"github.com/rules-offload/rules_offload/internal/ptx"
 )
 
-// InspectOptions are the options of Inspect and Kernels.
+// InspectOptions are the options of Inspect and InspectAll: what is read of each image. The zero
+// value is the place of the image, its target and its format. Any other describes the kernels.
 type InspectOptions struct {
-	Input string
-	// Hash makes Kernels compute the hashes of the images.
+	// Kernels describes the kernels.
+	Kernels bool
+	// Hash computes the hashes of the images.
 	Hash bool
-	// Sources makes Kernels read the source lines of code, and the hashes of code.
+	// Sources reads the source lines of code, and the hashes of code.
 	Sources bool
-	// Visit, if not nil, is called by Kernels with the bytes of each image. Of images at the same place
+	// Visit, if not nil, is called with the bytes of each image. Of images at the same place
 	// in the file, it gets the first. It may be called concurrently.
 	Visit func(i int, data []byte) error
 }
@@ -31,22 +34,75 @@ type DeviceFile struct {
 	Size int64  // of the file, in bytes
 	// Found are the images in the order of the file.
 	Found []*images.DeviceImage
-	// Images describes the same images in the same order, with their kernels. Only
-	// Kernels sets it.
+	// Images describes the same images in the same order, with their kernels. It is
+	// nil if the options do not ask for kernels.
 	Images []kernels.Image
 }
 
 // Inspect describes the device images in a file, however they are stored. An
 // image that is an offload binary itself is replaced by the images in it. A file
-// that is a code object is also an image, and so are the code objects of a kpack archive. Faults of the content are of type
-// *images.PlaceError.
-func (s *Session) Inspect(ctx context.Context, opt InspectOptions) (*DeviceFile, error) {
-	f, err := s.Open(ctx, opt.Input, images.Options{})
+// that is a code object is also an image, and so are the code objects of a kpack
+// archive. Each compressed bundle is decoded once, in sequence. Faults of the
+// content are of type *images.PlaceError.
+func (s *Session) Inspect(ctx context.Context, name string, opt InspectOptions) (*DeviceFile, error) {
+	f, err := s.Open(ctx, name, images.Options{})
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return s.inspect(ctx, f)
+	if !opt.Kernels && !opt.Hash && !opt.Sources && opt.Visit == nil {
+		return s.inspect(ctx, f)
+	}
+	file, err := s.kernels(ctx, f, opt)
+	if err != nil {
+		return nil, err
+	}
+	return file, kernels.DemangleAll(ctx, s.budget, file.Images)
+}
+
+// InspectAll is Inspect for files and directories, with kernels and the hashes of images. In a
+// directory, files without device code are skipped; a directory without any device code is an error.
+func (s *Session) InspectAll(ctx context.Context, inputs []string, opt InspectOptions) ([]*DeviceFile, error) {
+	opt.Hash = true
+	var all []*DeviceFile
+	for _, input := range inputs {
+		names, isDir := []string{input}, false
+		if input != "-" {
+			folders, found, err := s.files.Tree(ctx, input)
+			if err != nil {
+				return nil, err
+			}
+			if isDir = found; isDir {
+				names = nil
+			}
+			for _, folder := range folders {
+				names = append(names, folder.Files...)
+			}
+		}
+		before := len(all)
+		for _, name := range names {
+			file, err := s.Inspect(ctx, name, opt)
+			if err != nil {
+				return nil, err
+			}
+			if len(file.Found) > 0 || !isDir {
+				all = append(all, file)
+			}
+		}
+		if len(all) == before {
+			return nil, fmt.Errorf("%s: no file with device code in the directory or its subdirectories", input)
+		}
+	}
+	return all, nil
+}
+
+// ImagesOf returns the images of all files.
+func ImagesOf(files []*DeviceFile) []kernels.Image {
+	var all []kernels.Image
+	for _, f := range files {
+		all = append(all, f.Images...)
+	}
+	return all
 }
 
 // describedMemory is the memory for the description of an image, in bytes, in addition to what the

@@ -61,21 +61,3 @@ func (d *describer) describeKpack(ctx context.Context, archive *kpack.Archive, e
 	}
 	return d.copies(nil, nil)
 }
-
-// SplitCode returns the search paths of the kpack archives with the device code of a file, or nil
-// for a file with its own code.
-func (s *Session) SplitCode(ctx context.Context, name string) ([]string, error) {
-	f, err := s.Open(ctx, name, images.Options{})
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var paths []string
-	err = guard.Contain(func() error {
-		if h, err := kpack.ParseHost(f.Content()); err == nil {
-			paths = h.SearchPaths
-		}
-		return nil
-	})
-	return paths, err
-}

@@ -21,22 +21,7 @@ import (
 // about ten thousand.
 const maxKernels = 1 << 20
 
-// Kernels is Inspect with the kernels of the images. Each compressed bundle is
-// decoded once, in sequence.
-func (s *Session) Kernels(ctx context.Context, opt InspectOptions) (*DeviceFile, error) {
-	f, err := s.Open(ctx, opt.Input, images.Options{})
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	file, err := s.kernels(ctx, f, opt)
-	if err != nil {
-		return nil, err
-	}
-	return file, kernels.DemangleAll(ctx, s.budget, file.Images)
-}
-
-// kernels returns what Kernels returns of an open file, without demangled names.
+// kernels describes the images in an open file with their kernels, without demangled names.
 func (s *Session) kernels(ctx context.Context, f *images.File, opt InspectOptions) (*DeviceFile, error) {
 	file, err := s.inspect(ctx, f)
 	if err != nil {

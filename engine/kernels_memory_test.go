@@ -43,7 +43,7 @@ func TestKernelsWithLittleMemory(t *testing.T) {
 	}
 	describe := func(memory int64) ([]kernels.Image, error) {
 		s := New(Config{Dir: dir, Budget: budget.New(4, memory)})
-		file, err := s.Kernels(s.Context(t.Context()), InspectOptions{Input: "in", Hash: true})
+		file, err := s.Inspect(s.Context(t.Context()), "in", InspectOptions{Hash: true})
 		if err != nil {
 			return nil, err
 		}

@@ -151,12 +151,8 @@ type KpackExtractOptions struct {
 
 // KpackExtract writes code objects of an archive to files and returns their names.
 func (s *Session) KpackExtract(ctx context.Context, opt KpackExtractOptions) (written []string, err error) {
-	input, err := s.files.Open(opt.Input)
-	if err != nil {
-		return nil, err
-	}
-	defer input.Close()
-	err = s.write(ctx, func(out *files.Outputs) error {
+	err = s.transform(ctx, []string{opt.Input}, func(inputs []*files.Input, out *files.Outputs) error {
+		input := inputs[0]
 		a, err := kpack.Parse(input.All())
 		if err != nil {
 			return in(input, err)

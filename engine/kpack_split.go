@@ -35,13 +35,6 @@ type KpackSplitOptions struct {
 	Verify     bool // see PruneOptions
 }
 
-func (opt *KpackSplitOptions) scheme() kpack.Scheme {
-	if opt.Uncompressed {
-		return kpack.None
-	}
-	return kpack.Zstd
-}
-
 // KpackSplitReport describes what KpackSplit wrote.
 type KpackSplitReport struct {
 	Input      string             `json:"input"`
@@ -67,13 +60,8 @@ type KpackArchiveFile struct {
 // KpackSplit writes a library without its device code, and archives with the
 // device code.
 func (s *Session) KpackSplit(ctx context.Context, opt KpackSplitOptions) (report KpackSplitReport, err error) {
-	input, err := s.files.Open(opt.Input)
-	if err != nil {
-		return report, err
-	}
-	defer input.Close()
-	err = s.write(ctx, func(out *files.Outputs) error {
-		report, err = s.splitTo(ctx, input, out, opt)
+	err = s.transform(ctx, []string{opt.Input}, func(inputs []*files.Input, out *files.Outputs) error {
+		report, err = s.splitTo(ctx, inputs[0], out, opt)
 		return err
 	})
 	return report, err
@@ -88,25 +76,27 @@ func checkGroup(group string) error {
 }
 
 // kpackFile returns the name of the archive of a target.
-func kpackFile(dir, group, arch string) string { return dir + "/" + group + "_" + arch + ".kpack" }
+func kpackFile(dir, group, arch string) string {
+	return dir + "/" + group + "_" + arch + kpack.Extension
+}
 
 // splitTo writes the parts of a library in a transaction.
 func (s *Session) splitTo(ctx context.Context, input *files.Input, out *files.Outputs, opt KpackSplitOptions) (report KpackSplitReport, err error) {
 	if err := checkGroup(opt.Group); err != nil {
 		return report, err
 	}
-	o := kpack.SplitOptions{Group: opt.Group, Scheme: opt.scheme(), Level: opt.Level, Archs: opt.Archs, Complete: opt.Complete, Budget: s.budget}
-	if o.Name = strings.ReplaceAll(opt.Name, `\`, "/"); o.Name == "" {
-		o.Name = path.Base(filepath.ToSlash(opt.Output))
+	name := strings.ReplaceAll(opt.Name, `\`, "/")
+	if name == "" {
+		name = path.Base(filepath.ToSlash(opt.Output))
 	}
 	if opt.SearchPath == "" {
 		if opt.SearchPath, err = searchPath(opt.Output, opt.Dir, opt.Group); err != nil {
 			return report, err
 		}
 	}
-	o.SearchPaths = []string{opt.SearchPath}
 	var existing []*files.Input
 	defer func() { closeAll(existing) }()
+	o := kpack.SplitOptions{Marker: kpack.Marker{Name: name, SearchPaths: []string{opt.SearchPath}}}
 	if opt.Append {
 		o.Existing = func(arch string) (*kpack.Archive, error) {
 			old, err := s.files.OpenToReplace(kpackFile(opt.Dir, opt.Group, arch))
@@ -121,38 +111,53 @@ func (s *Session) splitTo(ctx context.Context, input *files.Input, out *files.Ou
 			return a, in(old, err)
 		}
 	}
+	err = s.splitCode(ctx, input, opt, o, &report, func(split *kpack.Split) error {
+		report.Warnings = append(report.Warnings, split.Host.Warnings...)
+		if split.Host.Appended > 0 {
+			report.Warnings = append(report.Warnings, fmt.Sprintf("%d bytes after the last section are kept at the end of the file; a signature there is no longer valid", split.Host.Appended))
+		}
+		if err := s.writeLinked(input, out, opt.Output, split.Host, opt.Verify); err != nil {
+			return err
+		}
+		if err := out.MakeDir(opt.Dir); err != nil {
+			return err
+		}
+		for i, a := range split.Archives {
+			file := &report.Archives[i]
+			if file.Size, err = out.WriteFile(file.File, func(w *files.Output) error { return kpack.Write(w, a) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return report, err
+}
+
+// splitCode splits a library for opt, with what o has in addition, reports it, and calls write with the
+// parts. The sizes of the archives are those that write sets.
+func (s *Session) splitCode(ctx context.Context, input *files.Input, opt KpackSplitOptions, o kpack.SplitOptions, report *KpackSplitReport, write func(*kpack.Split) error) error {
+	o.Group, o.Level, o.Archs, o.Complete, o.Budget = opt.Group, opt.Level, opt.Archs, opt.Complete, s.budget
+	if o.Scheme = kpack.Zstd; opt.Uncompressed {
+		o.Scheme = kpack.None
+	}
 	code, err := prune.ReadCode(ctx, input.All(), s.budget)
 	if err != nil {
-		return report, in(input, err)
+		return in(input, err)
 	}
 	defer code.Close()
 	split, err := kpack.SplitCode(ctx, code, o)
 	if err != nil {
-		return report, in(input, err)
+		return in(input, err)
 	}
-	report = KpackSplitReport{
-		Input: input.Name(), Output: opt.Output, KernelName: o.Name, SearchPath: opt.SearchPath, SizeBefore: input.Size(),
+	*report = KpackSplitReport{
+		Input: input.Name(), Output: opt.Output, KernelName: o.Name, SearchPath: o.SearchPaths[0], SizeBefore: input.Size(),
 		SizeAfter: split.Host.Size, Archives: []KpackArchiveFile{}, Dropped: append([]string{}, split.Dropped...), Warnings: []string{},
 	}
-	report.Warnings = append(report.Warnings, split.Host.Warnings...)
-	if split.Host.Appended > 0 {
-		report.Warnings = append(report.Warnings, fmt.Sprintf("%d bytes after the last section are kept at the end of the file; a signature there is no longer valid", split.Host.Appended))
-	}
-	if err := s.writeLinked(input, out, opt.Output, split.Host, opt.Verify); err != nil {
-		return report, err
-	}
-	if err := out.MakeDir(opt.Dir); err != nil {
-		return report, err
-	}
 	for _, a := range split.Archives {
-		name := kpackFile(opt.Dir, opt.Group, a.Archs[0])
-		size, err := out.WriteFile(name, func(w *files.Output) error { return kpack.Write(w, a) })
-		if err != nil {
-			return report, err
-		}
-		report.Archives = append(report.Archives, KpackArchiveFile{File: name, Arch: a.Archs[0], Entries: len(a.Entries), Size: size})
+		file := KpackArchiveFile{File: kpackFile(opt.Dir, opt.Group, a.Archs[0]), Arch: a.Archs[0], Entries: len(a.Entries)}
+		report.Archives = append(report.Archives, file)
 	}
-	return report, nil
+	return write(split)
 }
 
 // searchPath returns the path of archives relative to the directory of a
@@ -191,12 +196,7 @@ type KpackMergeOptions struct {
 // KpackMerge writes a library with the device code that archives contain for
 // it.
 func (s *Session) KpackMerge(ctx context.Context, opt KpackMergeOptions) error {
-	inputs, err := s.openAll(append([]string{opt.Input}, opt.Archives...))
-	defer closeAll(inputs)
-	if err != nil {
-		return err
-	}
-	return s.write(ctx, func(out *files.Outputs) error {
+	return s.transform(ctx, append([]string{opt.Input}, opt.Archives...), func(inputs []*files.Input, out *files.Outputs) error {
 		h, err := kpack.ParseHost(inputs[0].All())
 		if err != nil {
 			return in(inputs[0], err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"path/filepath"
 
 	"github.com/rules-offload/rules_offload/internal/elfedit"
@@ -94,29 +93,29 @@ func (s *Session) splitAll(ctx context.Context, t *treeCopy, fat []bool, out *fi
 	var archs []string
 	writers := make(map[string]*kpack.Writer)
 	outputs := make(map[string]*files.Output)
+	add := func(a *kpack.Archive) error {
+		arch := a.Archs[0]
+		if writers[arch] == nil {
+			if err := out.MakeDir(t.tree.Name(dir)); err != nil {
+				return err
+			}
+			w, err := out.Create(t.tree.Name(kpackFile(dir, opt.Group, arch)))
+			if err != nil {
+				return err
+			}
+			if writers[arch], err = kpack.NewWriter(w, *a.Empty()); err != nil {
+				return err
+			}
+			outputs[arch] = w
+			archs = append(archs, arch)
+		}
+		return writers[arch].Add(a)
+	}
 	for i, e := range t.regular {
 		if !fat[i] {
 			continue
 		}
-		one, err := s.splitOne(ctx, t, e, dir, opt, func(a *kpack.Archive) error {
-			arch := a.Archs[0]
-			if writers[arch] == nil {
-				name := t.tree.Name(kpackFile(dir, opt.Group, arch))
-				if err := out.MakeDir(t.tree.Name(dir)); err != nil {
-					return err
-				}
-				w, err := out.Create(name)
-				if err != nil {
-					return err
-				}
-				if writers[arch], err = kpack.NewWriter(w, *a.Empty()); err != nil {
-					return err
-				}
-				outputs[arch] = w
-				archs = append(archs, arch)
-			}
-			return writers[arch].Add(a)
-		})
+		one, err := s.splitOne(ctx, t, e, dir, opt, add)
 		if err != nil {
 			return err
 		}
@@ -151,43 +150,30 @@ func (s *Session) splitAll(ctx context.Context, t *treeCopy, fat []bool, out *fi
 }
 
 // splitOne splits one library of a tree and passes its archives to add.
-func (s *Session) splitOne(ctx context.Context, t *treeCopy, e files.TreeEntry, dir string, opt KpackSplitOptions, add func(*kpack.Archive) error) (KpackSplitReport, error) {
-	report := KpackSplitReport{Input: t.input + "/" + e.Path, Output: opt.Output + "/" + e.Path, KernelName: e.Path, Archives: []KpackArchiveFile{}, Warnings: []string{}}
-	rel, err := filepath.Rel(filepath.FromSlash(path.Dir(e.Path)), filepath.FromSlash(dir))
+func (s *Session) splitOne(ctx context.Context, t *treeCopy, e files.TreeEntry, dir string, opt KpackSplitOptions, add func(*kpack.Archive) error) (report KpackSplitReport, err error) {
+	search, err := searchPath(e.Path, dir, opt.Group)
 	if err != nil {
 		return report, err
 	}
-	report.SearchPath = path.Join(filepath.ToSlash(rel), opt.Group+"_@GFXARCH@.kpack")
-	input, err := s.files.OpenToReplace(report.Input)
+	input, err := s.files.OpenToReplace(t.input + "/" + e.Path)
 	if err != nil {
 		return report, err
 	}
 	defer input.Close()
-	code, err := prune.ReadCode(ctx, input.All(), s.budget)
-	if err != nil {
-		return report, in(input, err)
-	}
-	defer code.Close()
-	split, err := kpack.SplitCode(ctx, code, kpack.SplitOptions{
-		Marker: kpack.Marker{Name: e.Path, SearchPaths: []string{report.SearchPath}}, Group: opt.Group, Scheme: opt.scheme(), Level: opt.Level,
-		Archs: opt.Archs, Complete: opt.Complete, MayDropAll: true, Budget: s.budget,
-	})
-	if err != nil {
-		return report, in(input, err)
-	}
-	if len(split.Archives) == 0 {
-		report.Warnings = append(report.Warnings, report.Input+": loses all of its code, because none of it is for the targets to keep")
-	}
-	report.SizeBefore, report.SizeAfter, report.Dropped = input.Size(), split.Host.Size, append([]string{}, split.Dropped...)
-	for _, a := range split.Archives {
-		report.Archives = append(report.Archives, KpackArchiveFile{
-			File: opt.Output + "/" + kpackFile(dir, opt.Group, a.Archs[0]), Arch: a.Archs[0], Entries: len(a.Entries),
-		})
-		if err := add(a); err != nil {
-			return report, err
+	opt.Output, opt.Dir = opt.Output+"/"+e.Path, opt.Output+"/"+dir
+	o := kpack.SplitOptions{Marker: kpack.Marker{Name: e.Path, SearchPaths: []string{search}}, MayDropAll: true}
+	err = s.splitCode(ctx, input, opt, o, &report, func(split *kpack.Split) error {
+		if len(split.Archives) == 0 {
+			report.Warnings = append(report.Warnings, report.Input+": loses all of its code, because none of it is for the targets to keep")
 		}
-	}
-	return report, s.write(ctx, func(out *files.Outputs) error {
-		return s.writeLinked(input, out, t.tree.Name(e.Path), split.Host, opt.Verify)
+		for _, a := range split.Archives {
+			if err := add(a); err != nil {
+				return err
+			}
+		}
+		return s.write(ctx, func(out *files.Outputs) error {
+			return s.writeLinked(input, out, t.tree.Name(e.Path), split.Host, opt.Verify)
+		})
 	})
+	return report, err
 }

@@ -24,22 +24,21 @@ type PartOptions struct {
 
 // CompressPart compresses some entries of a bundle.
 func (s *Session) CompressPart(ctx context.Context, opt PartOptions) error {
-	inputs, err := s.openAll(opt.Inputs)
-	defer closeAll(inputs)
-	if err != nil {
-		return err
-	}
-	pieces := make([]ccob.Piece, len(inputs))
-	pos := int64(0)
-	for i, input := range inputs {
-		pos = aligned(pos, opt.Align)
-		pieces[i] = ccob.Piece{Offset: pos, Content: input.All()}
-		pos += input.Size()
-	}
-	if opt.Pad {
-		pos = aligned(pos, opt.Align)
-	}
-	return s.files.WriteFile(ctx, opt.Output, func(output *files.Output) error {
+	return s.transform(ctx, opt.Inputs, func(inputs []*files.Input, out *files.Outputs) error {
+		pieces := make([]ccob.Piece, len(inputs))
+		pos := int64(0)
+		for i, input := range inputs {
+			pos = aligned(pos, opt.Align)
+			pieces[i] = ccob.Piece{Offset: pos, Content: input.All()}
+			pos += input.Size()
+		}
+		if opt.Pad {
+			pos = aligned(pos, opt.Align)
+		}
+		output, err := out.Create(opt.Output)
+		if err != nil {
+			return err
+		}
 		return ccob.EncodePart(ctx, output, pieces, pos, ccob.EncodeOptions{Level: ccob.LevelOf(opt.Level), Budget: s.budget})
 	})
 }
@@ -64,19 +63,13 @@ type CompressPlanOptions struct {
 // CompressPlan writes the plan of a compressed binary bundle. Equal contents are not
 // shared.
 func (s *Session) CompressPlan(ctx context.Context, opt CompressPlanOptions) error {
-	items := make([]bundle.Item, len(opt.Entries))
-	for i, entry := range opt.Entries {
-		items[i].ID = entry.Target.String()
-		if entry.Input == "" {
-			continue
-		}
-		input, err := s.files.Open(entry.Input)
-		if err != nil {
-			return err
-		}
-		defer input.Close()
-		items[i].Content = input.All()
-		s.meter.expect(input.Size())
+	items, inputs, err := s.openEntries(opt.Entries)
+	defer closeAll(inputs)
+	if err != nil {
+		return err
+	}
+	for _, item := range items {
+		s.meter.expect(item.Content.Len())
 	}
 	layout, err := bundle.NewLayout(items, bundle.Options{Align: max(1, opt.Align)})
 	if err != nil {
@@ -102,12 +95,7 @@ type AssembleOptions struct {
 
 // Assemble writes a compressed bundle from its plan and its parts.
 func (s *Session) Assemble(ctx context.Context, opt AssembleOptions) error {
-	inputs, err := s.openAll(append([]string{opt.Plan}, opt.Parts...))
-	defer closeAll(inputs)
-	if err != nil {
-		return err
-	}
-	return s.write(ctx, func(out *files.Outputs) error {
+	return s.transform(ctx, append([]string{opt.Plan}, opt.Parts...), func(inputs []*files.Input, out *files.Outputs) error {
 		plan, err := ccob.ParsePlan(inputs[0].All())
 		if err != nil {
 			return in(inputs[0], err)
@@ -125,23 +113,4 @@ func (s *Session) Assemble(ctx context.Context, opt AssembleOptions) error {
 		_, err = ccob.Assemble(ctx, output, plan, parts, ccob.EncodeOptions{Version: opt.Version, Budget: s.budget})
 		return err
 	})
-}
-
-// openAll opens files. With an error, it returns those that it has opened.
-func (s *Session) openAll(names []string) ([]*files.Input, error) {
-	var inputs []*files.Input
-	for _, name := range names {
-		input, err := s.files.Open(name)
-		if err != nil {
-			return inputs, err
-		}
-		inputs = append(inputs, input)
-	}
-	return inputs, nil
-}
-
-func closeAll(inputs []*files.Input) {
-	for _, input := range inputs {
-		input.Close()
-	}
 }

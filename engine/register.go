@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
@@ -69,22 +70,20 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 	if err != nil && !opt.IR {
 		return err
 	}
-	inputs, err := s.openAll(opt.Images)
-	defer closeAll(inputs)
-	if err != nil {
-		return err
-	}
-	hosts, err := s.openAll(opt.KeepEntries)
-	defer closeAll(hosts)
-	if err != nil {
-		return err
-	}
-	if opt.Symbol != "" {
-		if coff {
+	return s.transform(ctx, slices.Concat(opt.Images, opt.KeepEntries), func(inputs []*files.Input, out *files.Outputs) error {
+		inputs, hosts := inputs[:len(opt.Images)], inputs[len(opt.Images):]
+		switch {
+		case opt.Symbol != "" && coff:
 			return fmt.Errorf("triple %q: a fat binary with a symbol requires ELF", opt.Triple)
+		case opt.Symbol != "":
+			return s.holdFatBinary(machine, inputs, out, &opt)
 		}
-		return s.holdFatBinary(ctx, machine, inputs, opt)
-	}
+		return s.register(ctx, machine, coff, inputs, hosts, out, &opt)
+	})
+}
+
+// register writes an object that registers the images in inputs.
+func (s *Session) register(ctx context.Context, machine uint16, coff bool, inputs, hosts []*files.Input, out *files.Outputs, opt *RegisterOptions) error {
 	o := register.Object{Machine: machine, COFF: coff, Entries: opt.Entries, Relocatable: opt.Relocatable, Define: opt.Define}
 	for _, host := range hosts {
 		var keep []string
@@ -102,36 +101,34 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 		return err
 	}
 	defer memory.Release()
-	return s.write(ctx, func(out *files.Outputs) error {
-		r := register.Registration{Kind: opt.Kind, Package: opt.Kind == offloadbinary.SYCL && opt.Release.RegistersSYCLBinaries()}
-		for _, input := range inputs {
-			images, err := r.ReadImages(input.All())
-			if err == nil && opt.Check && (opt.Kind == offloadbinary.HIP || opt.Kind == offloadbinary.CUDA) {
-				err = loadable(input.Bytes())
-			}
-			if err == nil {
-				err = s.verifyCompressed(ctx, input.All())
-			}
-			if err != nil {
-				return in(input, err)
-			}
-			if opt.FirstImage && len(images) > 0 {
-				images = images[:1]
-				images[0].Devices = images[0].Devices[:min(1, len(images[0].Devices))]
-			}
-			r.Images = append(r.Images, images...)
+	r := register.Registration{Kind: opt.Kind, Package: opt.Kind == offloadbinary.SYCL && opt.Release.RegistersSYCLBinaries()}
+	for _, input := range inputs {
+		images, err := r.ReadImages(input.All())
+		if err == nil && opt.Check && (opt.Kind == offloadbinary.HIP || opt.Kind == offloadbinary.CUDA) {
+			err = loadable(input.Bytes())
 		}
-		o.Registrations = []register.Registration{r}
-		output, err := out.Create(opt.Output)
+		if err == nil {
+			err = s.verifyCompressed(ctx, input.All())
+		}
 		if err != nil {
-			return err
+			return in(input, err)
 		}
-		if opt.IR {
-			module := registerir.Module{Triple: opt.Triple, Release: opt.Release, Registration: r, Relocatable: opt.Relocatable, PageAligned: true}
-			return module.WriteBitcode(output)
+		if opt.FirstImage && len(images) > 0 {
+			images = images[:1]
+			images[0].Devices = images[0].Devices[:min(1, len(images[0].Devices))]
 		}
-		return o.Write(output)
-	})
+		r.Images = append(r.Images, images...)
+	}
+	o.Registrations = []register.Registration{r}
+	output, err := out.Create(opt.Output)
+	if err != nil {
+		return err
+	}
+	if opt.IR {
+		module := registerir.Module{Triple: opt.Triple, Release: opt.Release, Registration: r, Relocatable: opt.Relocatable, PageAligned: true}
+		return module.WriteBitcode(output)
+	}
+	return o.Write(output)
 }
 
 // maxInflated limits the uncompressed size, in bytes, of the compressed offload
@@ -171,7 +168,7 @@ func (s *Session) reserveInflated(ctx context.Context, inputs []*files.Input) (*
 }
 
 // holdFatBinary writes the object of Register for a Symbol.
-func (s *Session) holdFatBinary(ctx context.Context, machine uint16, inputs []*files.Input, opt RegisterOptions) error {
+func (s *Session) holdFatBinary(machine uint16, inputs []*files.Input, out *files.Outputs, opt *RegisterOptions) error {
 	if opt.Kind != offloadbinary.HIP || len(inputs) != 1 || len(opt.Define) > 0 || len(opt.KeepEntries) > 0 {
 		return errors.New("a symbol requires one fat binary for HIP, without offload entries")
 	}
@@ -183,17 +180,15 @@ func (s *Session) holdFatBinary(ctx context.Context, machine uint16, inputs []*f
 		}
 		unused = !referenced
 	}
-	return s.write(ctx, func(out *files.Outputs) error {
-		if offloadbinary.Is(inputs[0].Bytes()) {
-			return in(inputs[0], errors.New("found an offload binary, expected a fat binary, which the runtime of hip loads"))
-		}
-		output, err := out.Create(opt.Output)
-		if err != nil {
-			return err
-		}
-		o := register.FatBinary{Machine: machine, Symbol: opt.Symbol, Content: inputs[0].All(), Unused: unused}
-		return in(inputs[0], o.Write(output))
-	})
+	if offloadbinary.Is(inputs[0].Bytes()) {
+		return in(inputs[0], errors.New("found an offload binary, expected a fat binary, which the runtime of hip loads"))
+	}
+	output, err := out.Create(opt.Output)
+	if err != nil {
+		return err
+	}
+	o := register.FatBinary{Machine: machine, Symbol: opt.Symbol, Content: inputs[0].All(), Unused: unused}
+	return in(inputs[0], o.Write(output))
 }
 
 // refersTo reports whether a host object uses a symbol that it does not define.

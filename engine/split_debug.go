@@ -19,12 +19,7 @@ type SplitDebugOptions struct {
 // SplitDebug moves the debug information of a linked ELF file to another file. Debuggers find it by the last part of its
 // name, which is in the section .gnu_debuglink of Output with a checksum.
 func (s *Session) SplitDebug(ctx context.Context, opt SplitDebugOptions) error {
-	input, err := s.files.Open(opt.Input)
-	if err != nil {
-		return err
-	}
-	defer input.Close()
-	return s.write(ctx, func(out *files.Outputs) error {
+	return s.transform(ctx, []string{opt.Input}, func(inputs []*files.Input, out *files.Outputs) error {
 		output, err := out.Create(opt.Output)
 		if err != nil {
 			return err
@@ -33,6 +28,6 @@ func (s *Session) SplitDebug(ctx context.Context, opt SplitDebugOptions) error {
 		if err != nil {
 			return err
 		}
-		return in(input, object.SplitDebug(input.All(), path.Base(opt.DebugInfo), output, debug))
+		return in(inputs[0], object.SplitDebug(inputs[0].All(), path.Base(opt.DebugInfo), output, debug))
 	})
 }

@@ -21,9 +21,11 @@ type UnbundleRequest struct {
 
 // UnbundleOptions are the options of Unbundle.
 type UnbundleOptions struct {
-	// Type is the type of Input; "" is bundle.ObjectType.
-	Type     bundle.FileType
-	Input    string
+	// Type is the type of Input; "" is bundle.ObjectType. Bundle and DryRun have
+	// no effect on an archive, and Check has none on other types.
+	Type  bundle.FileType
+	Input string
+	// Requests have the outputs. For an archive, each of them is an archive.
 	Requests []UnbundleRequest
 	Read     ReadOptions
 
@@ -35,10 +37,12 @@ type UnbundleOptions struct {
 	// Trace, if not nil, is called with every comparison of an entry and a
 	// request.
 	Trace func(target.Match)
-	// AllowMissing writes an empty file for a target that no entry matches,
-	// instead of failing. If the input is not a bundle, its content is written for
-	// the host target.
+	// AllowMissing writes an empty file or archive for a target that no entry
+	// matches, instead of failing. If the input is neither a bundle nor an archive,
+	// its content is written for the host target.
 	AllowMissing bool
+	// Check rejects members with entries that must not be in one bundle.
+	Check bool
 	// DryRun writes an empty file instead of a host object extracted from an
 	// object with sections of entries.
 	DryRun bool
@@ -54,14 +58,18 @@ type UnbundleResult struct {
 // ErrEntryID reports a stored entry ID that cannot be read.
 var ErrEntryID = errors.New("invalid entry ID")
 
-// MissingError reports targets that no entry of a bundle matches.
+// MissingError reports targets that no entry of a bundle or an archive matches.
 type MissingError struct {
 	Targets []target.ID
-	Stored  []string // the entry IDs of the bundle
+	Stored  []string // the entry IDs of the bundle or, sorted, of the archive
+	Archive string   // the archive that was unbundled; "" for other types
 }
 
-// Error lists the targets and the entries of the bundle.
+// Error lists the targets, and the entries of a bundle.
 func (e *MissingError) Error() string {
+	if e.Archive != "" {
+		return fmt.Sprintf("%s: no entry matches %s", e.Archive, e.Targets[0])
+	}
 	names := make([]string, len(e.Targets))
 	for i, t := range e.Targets {
 		names[i] = t.String()
@@ -73,14 +81,24 @@ func (e *MissingError) Error() string {
 }
 
 // Unbundle writes the entries of a bundle that match the requests to their
-// outputs. The targets must have passed target.CheckTargets. The error is a
-// *MissingError for targets that no entry matches, ErrEntryID for an entry ID
-// that cannot be read, a *bundle.FileTypeError for an unknown type, and a
-// *ccob.Error for a damaged compressed bundle.
+// outputs. For an archive, it writes archives with all matching entries of all
+// members; text bundles and members that are not bundles are skipped. The error is
+// that of target.CheckTargets for targets that contradict each other, a
+// *MissingError for targets that no entry matches, ErrEntryID for an entry ID that
+// cannot be read, a *bundle.FileTypeError for an unknown type, a *ccob.Error for a
+// damaged compressed bundle, an *ar.FormatError for a damaged archive, and a
+// *MemberConflictError with Check.
 func (s *Session) Unbundle(ctx context.Context, opt UnbundleOptions) (UnbundleResult, error) {
 	var result UnbundleResult
+	ids := make([]target.ID, len(opt.Requests))
+	for i, r := range opt.Requests {
+		ids[i] = r.Target
+	}
+	if err := target.Unbundling.Check(ids); err != nil {
+		return result, err
+	}
 	if opt.Type == bundle.ArchiveType {
-		return result, errors.New("an archive is unbundled into archives, not into entries: use UnbundleArchive")
+		return result, s.unbundleArchive(ctx, &opt)
 	}
 	f, err := s.openBundles(ctx, opt.Input, opt.Type, opt.Read)
 	if err != nil {

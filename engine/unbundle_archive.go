@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"path/filepath"
 	"slices"
@@ -16,47 +15,13 @@ import (
 	"github.com/rules-offload/rules_offload/internal/files"
 )
 
-// UnbundleArchiveOptions are the options of UnbundleArchive.
-type UnbundleArchiveOptions struct {
-	Input    string
-	Requests []UnbundleRequest // each output is an archive
-	Read     ReadOptions
-
-	// Rules determine which entries match which requests.
-	Rules target.Rules
-	// Trace, if not nil, is called with every comparison of an entry and a
-	// request.
-	Trace func(target.Match)
-	// AllowMissing writes an empty archive for a target that no entry matches,
-	// instead of failing.
-	AllowMissing bool
-	// Check rejects members with entries that must not be in one bundle.
-	Check bool
-}
-
-// NoCodeObjectError reports a target that no entry in an archive matches.
-type NoCodeObjectError struct {
-	Target  target.ID
-	Archive string
-	Stored  []string // the entry IDs in the archive, sorted
-}
-
-// Error returns the archive and the target.
-func (e *NoCodeObjectError) Error() string {
-	return fmt.Sprintf("%s: no entry matches %s", e.Archive, e.Target)
-}
-
-// UnbundleArchive writes an archive for each target with all entries of the
+// unbundleArchive writes an archive for each target with all entries of the
 // input's members that match the target. Text bundles and members that are not
-// bundles are skipped. The targets must have passed target.CheckTargets.
-//
-// The errors are those of Unbundle, except a *NoCodeObjectError for a target that
-// no entry matches, a *MemberConflictError with Check, and an *ar.FormatError for
-// a damaged archive.
-func (s *Session) UnbundleArchive(ctx context.Context, opt UnbundleArchiveOptions) error {
+// bundles are skipped.
+func (s *Session) unbundleArchive(ctx context.Context, opt *UnbundleOptions) error {
 	// Open searches the members, in parallel, and visits each: the picker selects the
 	// entries that match and loads their contents.
-	picker := &picker{opt: &opt, members: make(map[*images.Source]*picked)}
+	picker := &picker{opt: opt, members: make(map[*images.Source]*picked)}
 	read := opt.Read.options(bundle.ArchiveType)
 	read.Visit = picker.visit
 	f, err := s.Open(ctx, opt.Input, read)
@@ -89,7 +54,7 @@ func (s *Session) UnbundleArchive(ctx context.Context, opt UnbundleArchiveOption
 
 // picker picks entries from members as they are searched.
 type picker struct {
-	opt    *UnbundleArchiveOptions
+	opt    *UnbundleOptions
 	served sync.Map // the numbers of the requests that an entry ID matches: string to []int
 
 	mu      sync.Mutex
@@ -193,7 +158,7 @@ func (p *picker) requests(e *images.DeviceImage) []int {
 }
 
 // trace calls Trace with the comparisons of entries with the requests.
-func (opt *UnbundleArchiveOptions) trace(entries []*images.DeviceImage) {
+func (opt *UnbundleOptions) trace(entries []*images.DeviceImage) {
 	for _, e := range entries {
 		if e.BadID != nil {
 			return
@@ -234,7 +199,7 @@ func (p *picker) missing(lists [][]ar.NewMember) error {
 		return true
 	})
 	slices.Sort(stored)
-	return &NoCodeObjectError{Target: p.opt.Requests[i].Target, Archive: p.opt.Input, Stored: stored}
+	return &MissingError{Targets: []target.ID{p.opt.Requests[i].Target}, Stored: stored, Archive: p.opt.Input}
 }
 
 // writeArchives writes an archive for each request.

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/wheel"
@@ -117,15 +116,28 @@ func (w *wheels) unpackELF(ctx context.Context, in *wheelInput) (names []string,
 	})
 }
 
+// schemes returns the prefixes of the installation schemes of some members, in order.
+func (in *wheelInput) schemes(of func(m *wheel.Member) bool) (prefixes []string) {
+	for _, m := range in.Members {
+		if prefix, _ := in.Scheme(m.Name); of(m) && !slices.Contains(prefixes, prefix) {
+			prefixes = append(prefixes, prefix)
+		}
+	}
+	return prefixes
+}
+
 // makeFile writes a temporary file.
 func (w *wheels) makeFile(ctx context.Context, name string, write func(f *files.Output) error) error {
-	return w.temp.write(ctx, func(out *files.Outputs) error {
-		if err := out.MakeDir(path.Dir(name)); err != nil {
-			return err
-		}
-		_, err := out.WriteFile(name, write)
+	if err := w.makeDirOf(name); err != nil {
 		return err
-	})
+	}
+	return w.temp.files.WriteFile(ctx, name, write)
+}
+
+// makeDirOf creates the directory of a temporary file. It remains if the file is not written, because
+// other files can be in it.
+func (w *wheels) makeDirOf(name string) error {
+	return os.MkdirAll(filepath.Join(w.tempDir, path.Dir(name)), 0o777)
 }
 
 // read opens a temporary file until the end of the call.
@@ -138,6 +150,20 @@ func (w *wheels) read(name string) (*files.Input, error) {
 	defer w.mu.Unlock()
 	w.opened = append(w.opened, input)
 	return input, nil
+}
+
+// place returns the temporary file of a member.
+func (w *wheels) place(in *wheelInput, name string) string {
+	prefix, rel := in.Scheme(name)
+	return in.tree(prefix) + "/" + rel
+}
+
+// tree returns the temporary directory of the members of an installation scheme.
+func (in *wheelInput) tree(prefix string) string {
+	if prefix == "" {
+		return in.base
+	}
+	return in.base + ":" + path.Base(prefix)
 }
 
 // forget deletes a temporary file.
@@ -200,49 +226,47 @@ func (w *wheels) create(name wheel.Name, write func(to *wheel.Writer) error) (fi
 	return file, size, err
 }
 
-// rewrite writes a wheel with some members replaced, for which replace returns content, or
-// dropped.
-func (w *wheels) rewrite(in *wheelInput, to *wheel.Writer, replaced map[string]wheel.Packed, drop func(m *wheel.Member) bool) error {
-	for _, m := range in.Members {
-		if in.IsRecord(m.Name) || drop != nil && drop(m) {
-			continue
-		}
-		var err error
-		if p, ok := replaced[m.Name]; ok {
-			err = to.Replace(m, p)
-		} else {
-			err = to.Copy(in.Wheel, m, m.Name)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+// wheelChange is what a new wheel has different from an old one, in addition to METADATA.
+type wheelChange struct {
+	replaced map[string]string            // temporary files by the members that they replace
+	drop     func(m *wheel.Member) bool   // nil for none
+	add      func(to *wheel.Writer) error // nil for nothing
 }
 
-// metadata packs the METADATA of a wheel.
-func (in *wheelInput) metadata(all map[string]wheel.Packed) error {
-	p, err := wheel.PackBytes(in.Metadata.Bytes())
-	all[in.DistInfo+"/METADATA"] = p
-	return err
-}
-
-// addText adds a small file to a wheel.
-func addText(to *wheel.Writer, name string, modified time.Time, data []byte) error {
-	p, err := wheel.PackBytes(data)
+// change writes a wheel with the name of in and its changed METADATA, and adds the reasons to sign it
+// again to warnings.
+func (w *wheels) change(ctx context.Context, in *wheelInput, c wheelChange, warnings *[]string) (WheelFile, error) {
+	file := WheelFile{Project: wheel.Normalize(in.Metadata.Get("Name")), Archs: []string{}, Extras: []string{}}
+	packed, err := w.packAll(ctx, in, c.replaced)
 	if err != nil {
-		return err
+		return file, err
 	}
-	return to.Add(name, modified, p)
-}
-
-// addFile adds a file to a wheel without compression.
-func addFile(to *wheel.Writer, name string, modified time.Time, data content.Content) error {
-	p, err := wheel.Pack(data, nil)
-	if err != nil {
-		return err
+	*warnings = append(*warnings, in.signed()...)
+	if packed[in.DistInfo+"/METADATA"], err = wheel.PackBytes(in.Metadata.Bytes()); err != nil {
+		return file, err
 	}
-	return to.Add(name, modified, p)
+	file.File, file.Size, err = w.create(in.Name, func(to *wheel.Writer) error {
+		for _, m := range in.Members {
+			var err error
+			if p, replaced := packed[m.Name]; in.IsRecord(m.Name) || c.drop != nil && c.drop(m) {
+				continue
+			} else if replaced {
+				err = to.Replace(m, p)
+			} else {
+				err = to.Copy(in.Wheel, m, m.Name)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if c.add != nil {
+			if err := c.add(to); err != nil {
+				return err
+			}
+		}
+		return to.Close(in.DistInfo, w.time(in))
+	})
+	return file, err
 }
 
 // signed reports the signatures that new wheels do not have.

@@ -136,32 +136,22 @@ func (w *wheelMerge) run(ctx context.Context) error {
 	if len(w.replaced) == 0 {
 		return w.host.named(errors.New("no library in the wheel was split; expected a host wheel"))
 	}
-	replaced, err := w.packAll(ctx, w.host, w.replaced)
-	if err != nil {
-		return err
-	}
 	w.host.Metadata.KeepDevices(func(string, string) bool { return false })
-	w.report.Warnings = append(w.report.Warnings, w.host.signed()...)
-	if err := w.host.metadata(replaced); err != nil {
-		return err
-	}
-	w.report.Wheel = WheelFile{Project: wheel.Normalize(w.host.Metadata.Get("Name")), Archs: archs, Extras: []string{}}
-	w.report.Wheel.File, w.report.Wheel.Size, err = w.create(w.host.Name, func(to *wheel.Writer) error {
-		if err := w.rewrite(w.host, to, replaced, nil); err != nil {
-			return err
-		}
+	change := wheelChange{replaced: w.replaced, add: func(to *wheel.Writer) error {
 		for _, d := range w.devices {
 			if err := w.copyRest(to, d); err != nil {
 				return d.named(err)
 			}
 		}
-		return to.Close(w.host.DistInfo, w.time(w.host))
-	})
+		return nil
+	}}
+	w.report.Wheel, err = w.change(ctx, w.host, change, &w.report.Warnings)
+	w.report.Wheel.Archs = archs
 	return err
 }
 
 // isArchive reports whether a member is a kpack archive, by its name.
-func isArchive(m *wheel.Member) bool { return path.Ext(m.Name) == kpackExtension }
+func isArchive(m *wheel.Member) bool { return path.Ext(m.Name) == kpack.Extension }
 
 // archivesOf unpacks a wheel, and returns its kpack archives by the names of members. It also
 // writes the members for which also returns true to temporary files.
@@ -228,10 +218,10 @@ func (w *wheelMerge) mergeLibrary(ctx context.Context, member string) error {
 	if !hasCode(h, w.archives) {
 		w.report.Warnings = append(w.report.Warnings, fmt.Sprintf("%s: %s has no device code, because no device wheel has code for %s", w.host.file.Name(), member, h.Name))
 	}
+	if err := w.makeDirOf(w.replaced[member]); err != nil {
+		return err
+	}
 	return w.temp.write(ctx, func(out *files.Outputs) error {
-		if err := out.MakeDir(path.Dir(w.replaced[member])); err != nil {
-			return err
-		}
 		return w.temp.mergeTo(ctx, input, h, out, w.replaced[member], w.opt.Verify, kpack.MergeOptions{
 			Archives: w.archives, Compress: w.opt.Compress, Level: w.opt.Level, MayBeEmpty: true, Budget: w.s.budget,
 		})

@@ -122,12 +122,8 @@ func (w *wheelPrune) one(ctx context.Context, in *wheelInput) error {
 	if len(archives)+len(kept)+len(extras) == 0 {
 		return in.named(fmt.Errorf("no device code in the wheel, and it requires no device wheels"))
 	}
-	packed, err := w.packAll(ctx, in, replaced)
-	if err != nil {
-		return err
-	}
-	w.report.Warnings = append(w.report.Warnings, in.signed()...)
-	file, err := w.writeHost(in, packed, func(m *wheel.Member) bool { return dropped[m.Name] })
+	change := wheelChange{replaced: replaced, drop: func(m *wheel.Member) bool { return dropped[m.Name] }}
+	file, err := w.change(ctx, in, change, &w.report.Warnings)
 	if err != nil {
 		return err
 	}
@@ -145,13 +141,7 @@ func (w *wheelPrune) one(ctx context.Context, in *wheelInput) error {
 // them, and the target IDs that are left.
 func (w *wheelPrune) pruneMembers(ctx context.Context, in *wheelInput) (replaced map[string]string, kept []string, err error) {
 	replaced = make(map[string]string)
-	var prefixes []string
-	for _, m := range in.Members {
-		if prefix, _ := in.Scheme(m.Name); memberMayHaveCode(m) && !slices.Contains(prefixes, prefix) {
-			prefixes = append(prefixes, prefix)
-		}
-	}
-	for _, prefix := range prefixes {
+	for _, prefix := range in.schemes(memberMayHaveCode) {
 		tree := in.tree(prefix)
 		report, err := w.temp.PruneTree(ctx, PruneOptions{
 			Input: tree, Output: "pruned/" + tree, Keep: w.opt.Keep, Drop: w.opt.Drop, IgnoreMissing: true, Verify: w.opt.Verify,

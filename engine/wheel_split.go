@@ -103,12 +103,7 @@ func (w *wheelSplit) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var prefixes []string
-	for _, m := range w.in.Members {
-		if prefix, _ := w.in.Scheme(m.Name); fat[m.Name] && !slices.Contains(prefixes, prefix) {
-			prefixes = append(prefixes, prefix)
-		}
-	}
+	prefixes := w.in.schemes(func(m *wheel.Member) bool { return fat[m.Name] })
 	if len(prefixes) == 0 {
 		return w.in.named(errors.New("no library or program in the wheel has device code to split"))
 	}
@@ -135,20 +130,6 @@ func (w *wheelSplit) checkFamilies() error {
 		}
 	}
 	return nil
-}
-
-// place returns the temporary file of a member.
-func (w *wheels) place(in *wheelInput, name string) string {
-	prefix, rel := in.Scheme(name)
-	return in.tree(prefix) + "/" + rel
-}
-
-// tree returns the temporary directory of the members of an installation scheme.
-func (in *wheelInput) tree(prefix string) string {
-	if prefix == "" {
-		return in.base
-	}
-	return in.base + ":" + path.Base(prefix)
 }
 
 // libraries writes the libraries and programs with HIP code to temporary files.
@@ -248,11 +229,7 @@ func (w *wheelSplit) device(arch string) *deviceWheel {
 }
 
 // write writes the wheels.
-func (w *wheelSplit) write(ctx context.Context) error {
-	replaced, err := w.packAll(ctx, w.in, w.replaced)
-	if err != nil {
-		return err
-	}
+func (w *wheelSplit) write(ctx context.Context) (err error) {
 	var devices []wheel.Device
 	for _, d := range w.devices {
 		file, err := w.writeDevice(d)
@@ -266,25 +243,8 @@ func (w *wheelSplit) write(ctx context.Context) error {
 		devices = append(devices, wheel.Device{Project: d.Project, Extras: []string{"device-all"}})
 	}
 	w.in.Metadata.AddDevices(devices)
-	w.report.Warnings = append(w.report.Warnings, w.in.signed()...)
-	w.report.Host, err = w.writeHost(w.in, replaced, nil)
+	w.report.Host, err = w.change(ctx, w.in, wheelChange{replaced: w.replaced}, &w.report.Warnings)
 	return err
-}
-
-// writeHost writes a wheel with the changed METADATA of in, and some members replaced or dropped.
-func (w *wheels) writeHost(in *wheelInput, replaced map[string]wheel.Packed, drop func(m *wheel.Member) bool) (WheelFile, error) {
-	host := WheelFile{Project: wheel.Normalize(in.Metadata.Get("Name")), Archs: []string{}, Extras: []string{}}
-	err := in.metadata(replaced)
-	if err != nil {
-		return host, err
-	}
-	host.File, host.Size, err = w.create(in.Name, func(to *wheel.Writer) error {
-		if err := w.rewrite(in, to, replaced, drop); err != nil {
-			return err
-		}
-		return to.Close(in.DistInfo, w.time(in))
-	})
-	return host, err
 }
 
 // writeDevice writes a device wheel.
@@ -305,14 +265,14 @@ func (w *wheelSplit) writeDevice(d *deviceWheel) (WheelFile, error) {
 			if part.prefix != "" {
 				full = stem + ".data/" + path.Base(part.prefix) + "/" + part.rel
 			}
-			if err := addFile(to, full, modified, input.All()); err != nil {
+			if err := to.Store(full, modified, input.All()); err != nil {
 				return err
 			}
 		}
-		if err := addText(to, info+"/METADATA", modified, w.deviceMetadata(d).Bytes()); err != nil {
+		if err := to.Deflate(info+"/METADATA", modified, w.deviceMetadata(d).Bytes()); err != nil {
 			return err
 		}
-		if err := addText(to, info+"/WHEEL", modified, w.deviceInfo().Bytes()); err != nil {
+		if err := to.Deflate(info+"/WHEEL", modified, w.deviceInfo().Bytes()); err != nil {
 			return err
 		}
 		return to.Close(info, modified)

@@ -21,6 +21,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/flagfile"
+	"github.com/rules-offload/rules_offload/internal/session"
 	_ "github.com/rules-offload/rules_offload/internal/stack" // grows the stack of main once
 )
 
@@ -100,7 +101,9 @@ func runOnce(ctx context.Context, protect func()) int {
 		if err != nil {
 			return nil, err
 		}
-		return call.Session.WithBudget(budget, limit/streamShare), nil
+		session.Files(call.Session).MaxStream = func() int64 { return limit / streamShare }
+		session.SetBudget(call.Session, budget)
+		return call.Session, nil
 	}
 	if run != nil {
 		// Scripts read the names in files as LLVM's tools print them.

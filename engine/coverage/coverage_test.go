@@ -36,8 +36,8 @@ func TestParseGPU(t *testing.T) {
 	}
 }
 
-// code returns the target in the ELF header of code for a target ID.
-func code(id string) *target.CodeObject {
+// codeOf returns the target in the ELF header of code for a target ID.
+func codeOf(id string) *target.CodeObject {
 	t := &target.CodeObject{Version: 6}
 	t.Processor, _, _ = strings.Cut(id, ":")
 	if strings.HasSuffix(t.Processor, "-generic") {
@@ -56,9 +56,9 @@ func code(id string) *target.CodeObject {
 	return t
 }
 
-// images returns the images that words describe: TARGETID, TARGETID=CODE where
+// imagesOf returns the images that words describe: TARGETID, TARGETID=CODE where
 // the code is for another target, with ! for empty code and 0 for no bytes.
-func images(words string) (list []Image) {
+func imagesOf(words string) (list []Image) {
 	for word := range strings.FieldsSeq(words) {
 		id, text, other := strings.Cut(word, "=")
 		img := Image{Size: 100}
@@ -79,7 +79,7 @@ func images(words string) (list []Image) {
 		case text == "none":
 			img.ID = "hipv4-amdgcn-amd-amdhsa--" + id
 		default:
-			img.ID, img.Code = "hipv4-amdgcn-amd-amdhsa--"+id, code(text)
+			img.ID, img.Code = "hipv4-amdgcn-amd-amdhsa--"+id, codeOf(text)
 		}
 		list = append(list, img)
 	}
@@ -139,13 +139,13 @@ func TestBundle(t *testing.T) {
 		{"feature that the processor does not have", "gfx1100", "gfx1100:xnack+", "no"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := ask(t, test.mode, Bundle{Images: images(test.entries)}); got != test.want {
+			if got := ask(t, test.mode, Bundle{Images: imagesOf(test.entries)}); got != test.want {
 				t.Errorf("%s in %q: got %q, want %q", test.mode, test.entries, got, test.want)
 			}
 		})
 	}
 	t.Run("kinds and generic versions", func(t *testing.T) {
-		list := images("gfx1100")
+		list := imagesOf("gfx1100")
 		list[0].ID = "hip-amdgcn-amd-amdhsa--gfx1100"
 		if got := ask(t, "gfx1100", Bundle{Images: list}); !strings.HasPrefix(got, "yes native") {
 			t.Errorf("kind hip: %s", got)
@@ -154,7 +154,7 @@ func TestBundle(t *testing.T) {
 		if got := ask(t, "gfx1100", Bundle{Images: list}); got != "no" {
 			t.Errorf("kind openmp: %s", got)
 		}
-		list = images("gfx11-generic")
+		list = imagesOf("gfx11-generic")
 		list[0].Code.Generic = 0
 		if got := ask(t, "gfx1100", Bundle{Images: list}); got != "no" {
 			t.Errorf("generic version 0: %s", got)
@@ -175,7 +175,7 @@ func TestFile(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var bundles []Bundle
 			for part := range strings.SplitSeq(test.bundles, "|") {
-				if list := images(part); list != nil {
+				if list := imagesOf(part); list != nil {
 					bundles = append(bundles, Bundle{Images: list})
 				}
 			}
@@ -186,7 +186,7 @@ func TestFile(t *testing.T) {
 	}
 	t.Run("modes differ", func(t *testing.T) {
 		gpu, _ := ParseGPU("gfx900")
-		r := Ask("f", []Bundle{{Images: images("gfx900:xnack-")}}, []GPU{gpu})
+		r := Ask("f", []Bundle{{Images: imagesOf("gfx900:xnack-")}}, []GPU{gpu})
 		entry, how := "hipv4-amdgcn-amd-amdhsa--gfx900:xnack-", Native
 		want := FileReport{File: "f", GPUs: []GPUReport{{GPU: "gfx900", Verdict: Partly, Modes: []ModeReport{
 			{Mode: "gfx900:xnack-", Verdict: Yes, How: &how, Entry: &entry}, {Mode: "gfx900:xnack+", Verdict: No},
@@ -203,7 +203,7 @@ func TestFile(t *testing.T) {
 
 func TestBareAndTensile(t *testing.T) {
 	bare := func(words string) Bundle {
-		list := images(words)
+		list := imagesOf(words)
 		for i := range list {
 			list[i].ID = ""
 		}
@@ -226,7 +226,7 @@ func TestBareAndTensile(t *testing.T) {
 		}
 		gpus = append(gpus, gpu)
 	}
-	r := AskTensile("dir", map[string]bool{"gfx900": true, "gfx1100": true, "gfx1101": true}, map[string][]Bundle{
+	r := askTensile("dir", map[string]bool{"gfx900": true, "gfx1100": true, "gfx1101": true}, map[string][]Bundle{
 		"gfx900": {bare("gfx900:xnack-")}, "gfx1100": {bare("gfx1101"), bare("gfx1100")}, "gfx1102": {bare("gfx1102")},
 	}, gpus)
 	var got []string

@@ -68,6 +68,20 @@ func CheckTargets(targets []string, parse func(string) (ID, error), op Operation
 	return ids, nil
 }
 
+// Check is CheckTargets for targets that were parsed. The operations of an
+// engine.Session call it.
+func (op Operation) Check(ids []ID) error {
+	texts, parsed := make([]string, len(ids)), make(map[string]ID, len(ids))
+	for i, id := range ids {
+		if texts[i] = id.Text; id.Text == "" {
+			texts[i] = id.String()
+		}
+		parsed[texts[i]] = id
+	}
+	_, err := CheckTargets(texts, func(s string) (ID, error) { return parsed[s], nil }, op)
+	return err
+}
+
 // DuplicateError reports two equal targets.
 type DuplicateError struct {
 	First, Second string // as given

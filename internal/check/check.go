@@ -177,15 +177,15 @@ func bundle(data []byte, opt Options) (found []Found, problems []error) {
 	if err != nil {
 		return nil, append(problems, err)
 	}
-	c := &checker{in: raw, expected: map[string]int{}, deviceCode: opt.DeviceCode}
-	for i, e := range opt.Entries {
-		c.expected[e.ID] = i
+	c := &checker{in: raw, expected: map[string]*Entry{}, deviceCode: opt.DeviceCode}
+	for i := range opt.Entries {
+		c.expected[opt.Entries[i].ID] = &opt.Entries[i]
 	}
 	found, err = c.header()
 	if err == nil {
 		problems = append(problems, coverage(found, opt.Entries)...)
 		problems = append(problems, conflicts(found)...)
-		err = c.contents(found, opt.Entries)
+		err = c.contents(found)
 	}
 	problems = append(problems, c.problems...)
 	if err == nil {
@@ -311,7 +311,7 @@ func (s *summed) Read(p []byte) (int, error) {
 type checker struct {
 	in       io.Reader
 	at       int64
-	expected map[string]int // index of an entry by its ID
+	expected map[string]*Entry // by ID
 	problems []error
 
 	deviceCode bool // Options.DeviceCode
@@ -378,7 +378,7 @@ func (c *checker) header() ([]Found, error) {
 }
 
 // contents reads the contents of the entries, in the order of their offsets.
-func (c *checker) contents(found []Found, entries []Entry) error {
+func (c *checker) contents(found []Found) error {
 	order := slices.Clone(found)
 	slices.SortStableFunc(order, func(a, b Found) int {
 		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Size, b.Size))
@@ -391,11 +391,9 @@ func (c *checker) contents(found []Found, entries []Entry) error {
 		}
 		switch {
 		case e.Size == 0:
-			c.checkSize(e, entries)
+			c.checkSize(e)
 			if c.deviceCode {
-				if err := new(image).problem(e.ID, c.imageName(e.ID, entries)); err != nil {
-					c.problems = append(c.problems, fmt.Errorf("entry %s: %w", e.ID, err))
-				}
+				c.checkImage(e, new(image).problem)
 			}
 			// The offset of an empty entry is not significant, but writers align it, too.
 			if err := c.align(e); err != nil {
@@ -408,7 +406,7 @@ func (c *checker) contents(found []Found, entries []Entry) error {
 		if err := c.skip(io.Discard, e.Offset-c.at, "inside the padding before entry "+e.ID); err != nil {
 			return err
 		}
-		if err := c.content(order[i:i+shared], entries); err != nil {
+		if err := c.content(order[i : i+shared]); err != nil {
 			return err
 		}
 		i += shared - 1
@@ -450,7 +448,7 @@ func (c *checker) skip(w io.Writer, n int64, where string) error {
 }
 
 // content reads the content of entries that share it.
-func (c *checker) content(shared []Found, entries []Entry) error {
+func (c *checker) content(shared []Found) error {
 	size := shared[0].Size
 	what := "entry " + shared[0].ID
 	block := make([]byte, min(size, 1<<20))
@@ -463,44 +461,46 @@ func (c *checker) content(shared []Found, entries []Entry) error {
 		}
 		img.Write(p)
 		for k := range shared {
-			i, expected := c.expected[shared[k].ID]
-			if expected && differs[k] == 0 && size == int64(len(entries[i].Content)) {
-				if want := entries[i].Content[done : done+int64(len(p))]; !bytes.Equal(p, want) {
+			expected := c.expected[shared[k].ID]
+			if expected != nil && differs[k] == 0 && size == int64(len(expected.Content)) {
+				if want := expected.Content[done : done+int64(len(p))]; !bytes.Equal(p, want) {
 					differs[k] = 1 + done + firstDifference(p, want)
 				}
 			}
 		}
 		done += int64(len(p))
 	}
+	problem := img.wrongTarget
+	if c.deviceCode {
+		problem = img.problem
+	}
 	for k := range shared {
 		e := &shared[k]
-		problem := img.wrongTarget
-		if c.deviceCode {
-			problem = img.problem
-		}
-		if err := problem(e.ID, c.imageName(e.ID, entries)); err != nil {
-			c.problems = append(c.problems, fmt.Errorf("entry %s: %w", e.ID, err))
-		}
+		c.checkImage(e, problem)
 		if differs[k] > 0 {
 			c.problems = append(c.problems, fmt.Errorf("entry %s differs from its image at byte 0x%x", e.ID, differs[k]-1))
 		}
-		c.checkSize(e, entries)
+		c.checkSize(e)
 	}
 	return nil
 }
 
-// imageName returns the name of the image of an entry for messages.
-func (c *checker) imageName(id string, entries []Entry) string {
-	if i, expected := c.expected[id]; expected && entries[i].Name != "" {
-		return "its image, " + entries[i].Name + ","
+// checkImage adds the problem that a function finds in the image of an entry, which it gets with the
+// name of the image for messages.
+func (c *checker) checkImage(e *Found, problem func(id, name string) error) {
+	name := "its image"
+	if expected := c.expected[e.ID]; expected != nil && expected.Name != "" {
+		name += ", " + expected.Name + ","
 	}
-	return "its image"
+	if err := problem(e.ID, name); err != nil {
+		c.problems = append(c.problems, fmt.Errorf("entry %s: %w", e.ID, err))
+	}
 }
 
 // checkSize compares the size of an entry with that of its image.
-func (c *checker) checkSize(e *Found, entries []Entry) {
-	if i, ok := c.expected[e.ID]; ok && e.Size != int64(len(entries[i].Content)) {
-		c.problems = append(c.problems, fmt.Errorf("entry %s has %d bytes, its image %d", e.ID, e.Size, len(entries[i].Content)))
+func (c *checker) checkSize(e *Found) {
+	if expected := c.expected[e.ID]; expected != nil && e.Size != int64(len(expected.Content)) {
+		c.problems = append(c.problems, fmt.Errorf("entry %s has %d bytes, its image %d", e.ID, e.Size, len(expected.Content)))
 	}
 }
 

@@ -44,6 +44,9 @@ import (
 // magic is the first bytes of every archive.
 const magic = "KPAK"
 
+// Extension is the end of the file names of archives.
+const Extension = ".kpack"
+
 const (
 	version    = 1
 	headerSize = 16

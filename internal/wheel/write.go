@@ -85,8 +85,22 @@ func (w *Writer) Replace(m *Member, p Packed) error {
 	return w.addPacked(rawHeader(m, m.Name), p)
 }
 
-// Add adds a new file that everybody can read.
-func (w *Writer) Add(name string, modified time.Time, p Packed) error {
+// Store adds a new file that everybody can read, without compression.
+func (w *Writer) Store(name string, modified time.Time, data content.Content) error {
+	p, err := Pack(data, nil)
+	return w.addNew(name, modified, p, err)
+}
+
+// Deflate adds a small new file that everybody can read.
+func (w *Writer) Deflate(name string, modified time.Time, data []byte) error {
+	p, err := PackBytes(data)
+	return w.addNew(name, modified, p, err)
+}
+
+func (w *Writer) addNew(name string, modified time.Time, p Packed, err error) error {
+	if err != nil {
+		return err
+	}
 	h := zip.FileHeader{Name: name, Flags: utf8Names}
 	h.SetMode(fs.FileMode(0o644))
 	setTime(&h, modified)
@@ -163,11 +177,7 @@ func (w *Writer) add(h zip.FileHeader, data content.Content, row Row) error {
 // Close adds RECORD, with the time of other new files, and completes the wheel.
 func (w *Writer) Close(distInfo string, modified time.Time) error {
 	name := distInfo + "/RECORD"
-	p, err := PackBytes(FormatRecord(append(w.rows, Row{Path: name, Size: -1})))
-	if err == nil {
-		err = w.Add(name, modified, p)
-	}
-	if err != nil {
+	if err := w.Deflate(name, modified, FormatRecord(append(w.rows, Row{Path: name, Size: -1}))); err != nil {
 		return err
 	}
 	return w.zip.Close()

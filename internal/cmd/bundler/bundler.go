@@ -66,13 +66,10 @@ func (r *run) act(ctx context.Context) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	switch {
-	case !r.unbundle.Value:
-		return r.bundle(ctx)
-	case r.fileType.Value == "a":
-		return r.unbundleArchive(ctx)
+	if r.unbundle.Value {
+		return r.unbundleFile(ctx)
 	}
-	return r.unbundleFile(ctx)
+	return r.bundle(ctx)
 }
 
 func (r *run) listEntries(ctx context.Context) error {
@@ -192,6 +189,7 @@ func (r *run) unbundleFile(ctx context.Context) error {
 		Rules:        r.rules(),
 		Trace:        r.trace(),
 		AllowMissing: r.allowMissing.Value,
+		Check:        r.checkArchive.Value,
 		DryRun:       r.printCommands.Value,
 	}
 	result, err := r.Session.Unbundle(ctx, opt)
@@ -204,18 +202,6 @@ func (r *run) unbundleFile(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func (r *run) unbundleArchive(ctx context.Context) error {
-	return r.Session.UnbundleArchive(ctx, engine.UnbundleArchiveOptions{
-		Input:        r.input.Value[0],
-		Requests:     r.requests(),
-		Read:         r.read(),
-		Rules:        r.rules(),
-		Trace:        r.trace(),
-		AllowMissing: r.allowMissing.Value,
-		Check:        r.checkArchive.Value,
-	})
 }
 
 // requests returns the targets and their outputs.

@@ -23,16 +23,15 @@ func (r *run) words(err error) string {
 	var tooLarge *ccob.LimitError
 	var archive *ar.FormatError
 	var conflict *engine.MemberConflictError
-	var noCode *engine.NoCodeObjectError
 	switch {
+	case errors.As(err, &missing) && missing.Archive != "":
+		return fmt.Sprintf("no compatible code object found for the target '%s' in heterogeneous archive library: %s", missing.Targets[0], missing.Archive)
 	case errors.As(err, &missing):
 		return cannotFind(missing)
 	case errors.As(err, &fileType):
 		return fmt.Sprintf("'%s': invalid file type specified", string(fileType.Type))
 	case errors.As(err, &conflict):
 		return fmt.Sprintf("conflicting TargetIDs [%s, %s] found in %s of %s", conflict.First, conflict.Second, conflict.Member, conflict.Archive)
-	case errors.As(err, &noCode):
-		return fmt.Sprintf("no compatible code object found for the target '%s' in heterogeneous archive library: %s", noCode.Target, noCode.Archive)
 	case errors.Is(err, engine.ErrEntryID) && r.fileType.Value == "a":
 		return "Invalid bundle id read from code object"
 	case errors.Is(err, engine.ErrEntryID):

@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 
-	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
@@ -55,7 +54,7 @@ func archiveOf(m *coverage.ModeReport) string {
 }
 
 // Package prints the faults of packages, one in each line: the file, what is wrong and what to do.
-func Package(w io.Writer, r *engine.PackageReport) error {
+func Package(w io.Writer, r *coverage.PackageReport) error {
 	for _, f := range r.Faults {
 		warning := ""
 		if f.Warning {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/check"
 )
@@ -36,7 +37,7 @@ var unbundleArchiveVerb = verb{
 		{"Make a library of the device code for one GPU", "offload unbundle-archive libkernels.a --entry gfx942=libkernels-gfx942.a"},
 	},
 	flags: func(flags *flagSet) runner {
-		var opt engine.UnbundleArchiveOptions
+		opt := engine.UnbundleOptions{Type: bundle.ArchiveType}
 		var entries entries
 		var matching matching
 		entries.define(flags, "write the images that serve a target to an archive.")
@@ -50,8 +51,8 @@ var unbundleArchiveVerb = verb{
 				return err
 			}
 			opt.Rules, opt.Trace = matching.rules, matching.trace(call)
-			err = call.Session.UnbundleArchive(call.ctx, opt)
-			var missing *engine.NoCodeObjectError
+			_, err = call.Session.Unbundle(call.ctx, opt)
+			var missing *engine.MissingError
 			var format *ar.FormatError
 			switch {
 			case errors.As(err, &format) && format.Fault == ar.NoArchive:
@@ -60,7 +61,7 @@ var unbundleArchiveVerb = verb{
 				return err
 			}
 			has := cmp.Or(strings.Join(missing.Stored, ", "), "no entries")
-			return fmt.Errorf("%s: no entry serves %s; the archive has %s; choose another target, or add --allow-missing (allow_missing = True in rules)", missing.Archive, missing.Target, has)
+			return fmt.Errorf("%s: no entry serves %s; the archive has %s; choose another target, or add --allow-missing (allow_missing = True in rules)", missing.Archive, missing.Targets[0], has)
 		}
 	},
 }

@@ -113,7 +113,7 @@ func (f *checkFlags) runCovers(call *invocation) error {
 	if err := f.withoutBundle(call, "--covers", "files or directories for --covers"); err != nil {
 		return err
 	}
-	report, err := call.Session.Covers(call.ctx, engine.CoversOptions{Inputs: f.inputs, GPUs: f.covers})
+	report, err := coverage.Check(call.ctx, call.Session, coverage.Options{Inputs: f.inputs, GPUs: f.covers})
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (f *checkFlags) runPackage(call *invocation) error {
 	}) {
 		return fmt.Errorf("%s%s, expected a package, a directory or a file with device code", inputs[0], found(call, inputs[0]))
 	}
-	report, err := call.Session.CheckPackage(call.ctx, engine.PackageOptions{Inputs: inputs, GPUs: f.covers})
+	report, err := coverage.CheckPackage(call.ctx, call.Session, coverage.Options{Inputs: inputs, GPUs: f.covers})
 	if err != nil {
 		return err
 	}

@@ -85,12 +85,12 @@ func (f *diffFlags) run(call *invocation) error {
 	if err != nil {
 		return err
 	}
-	old, err := call.Session.KernelsIn(call.ctx, f.old, engine.InspectOptions{})
+	old, err := call.Session.InspectAll(call.ctx, f.old, engine.InspectOptions{})
 	if err != nil {
 		return err
 	}
 	var r report.Report
-	if r.Files, err = call.Session.KernelsIn(call.ctx, f.new, engine.InspectOptions{Sources: f.html != ""}); err != nil {
+	if r.Files, err = call.Session.InspectAll(call.ctx, f.new, engine.InspectOptions{Sources: f.html != ""}); err != nil {
 		return err
 	}
 	r.Compare(old)
@@ -117,7 +117,7 @@ func (f *diffFlags) run(call *invocation) error {
 		}
 	}
 	for _, flags := range f.tried {
-		tried, err := call.Session.KernelsIn(call.ctx, f.files[flags.Name], engine.InspectOptions{})
+		tried, err := call.Session.InspectAll(call.ctx, f.files[flags.Name], engine.InspectOptions{})
 		if err != nil {
 			return err
 		}

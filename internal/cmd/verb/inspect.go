@@ -72,11 +72,7 @@ func (f *inspectFlags) run(call *invocation) error {
 		switch {
 		case f.json:
 		case len(file.Found) == 0:
-			where, err := codeElsewhere(call, name)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(call.Stderr, "offload inspect: %s: %s\n", printable.Name(name), cmp.Or(where, "no device images"+printable.Name(found(call, name))))
+			fmt.Fprintf(call.Stderr, "offload inspect: %s: %s\n", printable.Name(name), cmp.Or(codeElsewhere(call, name), "no device images"+printable.Name(found(call, name))))
 		case f.kernels && !listing.HasKernels(file):
 			fmt.Fprintf(call.Stderr, "offload inspect: %s: no kernels\n", printable.Name(name))
 		case f.sources:
@@ -98,12 +94,12 @@ func (f *inspectFlags) run(call *invocation) error {
 }
 
 // codeElsewhere names the kpack archives with the device code of a file, or is empty.
-func codeElsewhere(call *invocation, name string) (string, error) {
-	paths, err := call.Session.SplitCode(call.ctx, name)
-	if err != nil || len(paths) == 0 {
-		return "", err
+func codeElsewhere(call *invocation, name string) string {
+	list, err := call.Session.KpackList(call.ctx, []string{name})
+	if err != nil || list[0].Host == nil || len(list[0].Host.SearchPaths) == 0 {
+		return ""
 	}
-	return "its device code is in kpack archives: " + printable.Name(strings.Join(paths, ", ")) + "; name these files instead", nil
+	return "its device code is in kpack archives: " + printable.Name(strings.Join(list[0].Host.SearchPaths, ", ")) + "; name these files instead"
 }
 
 // warnWithoutSources names the images without sources, and the reasons.
@@ -117,9 +113,5 @@ func warnWithoutSources(call *invocation, file *engine.DeviceFile) {
 
 // read finds the images of a file, and their kernels if they are requested.
 func (f *inspectFlags) read(call *invocation, name string) (*engine.DeviceFile, error) {
-	inspect := call.Session.Inspect
-	if f.kernels || f.sections || f.sources {
-		inspect = call.Session.Kernels
-	}
-	return inspect(call.ctx, engine.InspectOptions{Input: name, Sources: f.sources})
+	return call.Session.Inspect(call.ctx, name, engine.InspectOptions{Kernels: f.kernels || f.sections, Sources: f.sources})
 }

@@ -58,7 +58,7 @@ func (f *reportFlags) run(call *invocation) (err error) {
 	if err := f.limits.read(call); err != nil {
 		return err
 	}
-	if r.Files, err = call.Session.KernelsIn(call.ctx, f.inputs, engine.InspectOptions{Sources: true}); err != nil {
+	if r.Files, err = call.Session.InspectAll(call.ctx, f.inputs, engine.InspectOptions{Sources: true}); err != nil {
 		return err
 	}
 	if err := withCode(call, r.Files); err != nil {
@@ -70,7 +70,7 @@ func (f *reportFlags) run(call *invocation) (err error) {
 		}
 	}
 	if len(f.base) > 0 {
-		old, err := call.Session.KernelsIn(call.ctx, f.base, engine.InspectOptions{})
+		old, err := call.Session.InspectAll(call.ctx, f.base, engine.InspectOptions{})
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (f *reportFlags) findRedundant(call *invocation, r *report.Report) error {
 		}
 	}
 	return r.FindRedundant(call.ctx, program, func(ctx context.Context, file string, visit func(int, []byte) error) error {
-		_, err := call.Session.Kernels(ctx, engine.InspectOptions{Input: file, Visit: visit})
+		_, err := call.Session.Inspect(call.ctx, file, engine.InspectOptions{Visit: visit})
 		return err
 	})
 }
@@ -117,11 +117,7 @@ func withCode(call *invocation, files []*engine.DeviceFile) error {
 		return noCode(call, without)
 	}
 	for _, name := range without {
-		where, err := codeElsewhere(call, name)
-		if err != nil {
-			return err
-		}
-		call.warn("%s: %s", printable.Name(name), cmp.Or(where, "no device code"+printable.Name(found(call, name))))
+		call.warn("%s: %s", printable.Name(name), cmp.Or(codeElsewhere(call, name), "no device code"+printable.Name(found(call, name))))
 	}
 	return nil
 }
@@ -133,11 +129,7 @@ func noCode(call *invocation, names []string) error {
 		reason += found(call, names[0])
 	}
 	for _, name := range names {
-		where, err := codeElsewhere(call, name)
-		if err != nil {
-			return err
-		}
-		if where != "" {
+		if where := codeElsewhere(call, name); where != "" {
 			reason = printable.Name(name) + ": " + where
 		}
 	}

@@ -136,7 +136,7 @@ func (t *trials) build(name string, flags func(buildCommand) []string) ([][]kern
 		defer os.Remove(output)
 		reading.Lock()
 		defer reading.Unlock()
-		files, err := t.call.Session.KernelsIn(ctx, []string{output}, engine.InspectOptions{})
+		files, err := t.call.Session.InspectAll(ctx, []string{output}, engine.InspectOptions{})
 		all[i] = engine.ImagesOf(files)
 		return err
 	})

@@ -1,4 +1,4 @@
-package engine
+package coverage
 
 import (
 	"archive/tar"
@@ -15,7 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/rules-offload/rules_offload/engine/coverage"
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/budget"
 )
 
 // packs write a directory to a package, by the extension of the package.
@@ -93,7 +94,7 @@ func release(t testing.TB, dir string) {
 	for name, sources := range splitSources {
 		putFile(t, filepath.Join(in, "lib", strings.ReplaceAll(name, " ", "-"), "lib.so"), loadableLibrary(t, sources...))
 	}
-	if _, err := treeSession().KpackSplitTree(t.Context(), KpackSplitOptions{Input: in, Output: filepath.Join(dir, "out"), Dir: ".kpack", Group: "g"}); err != nil {
+	if _, err := newSession().KpackSplitTree(t.Context(), engine.KpackSplitOptions{Input: in, Output: filepath.Join(dir, "out"), Dir: ".kpack", Group: "g"}); err != nil {
 		t.Fatal(err)
 	}
 	out := filepath.Join(dir, "out")
@@ -139,6 +140,10 @@ func TestCoversPackages(t *testing.T) {
 	if diff := cmp.Diff(want, verdicts(covers(t, filepath.Join(dir, "dist"), coveredGPUs...), filepath.Join(dir, "dist/a/release.whl!"))); diff != "" {
 		t.Errorf("-tree +directory with a package:\n%s", diff)
 	}
+}
+
+func newSession() *engine.Session {
+	return engine.New(engine.Config{Budget: budget.New(4, 1<<30)})
 }
 
 func must[T any](v T, err error) T {
@@ -195,7 +200,7 @@ func TestCoversDataFolders(t *testing.T) {
 func TestCoversSetOfPackages(t *testing.T) {
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "in/torch/lib/a.so"), loadableLibrary(t, []string{"gfx90a", "gfx1100"}))
-	if _, err := treeSession().KpackSplitTree(t.Context(), KpackSplitOptions{Input: filepath.Join(dir, "in"), Output: filepath.Join(dir, "out"), Dir: ".kpack", Group: "g"}); err != nil {
+	if _, err := newSession().KpackSplitTree(t.Context(), engine.KpackSplitOptions{Input: filepath.Join(dir, "in"), Output: filepath.Join(dir, "out"), Dir: ".kpack", Group: "g"}); err != nil {
 		t.Fatal(err)
 	}
 	var packages []string
@@ -210,13 +215,13 @@ func TestCoversSetOfPackages(t *testing.T) {
 		packZip(t, name, tree)
 		packages = append(packages, name)
 	}
-	check := func(verdicts ...coverage.Verdict) {
+	check := func(verdicts ...Verdict) {
 		t.Helper()
-		opt := CoversOptions{Inputs: packages}
+		opt := Options{Inputs: packages}
 		for _, name := range []string{"gfx90a:sramecc+:xnack-", "gfx1100", "gfx942:sramecc+:xnack-"} {
-			opt.GPUs = append(opt.GPUs, must(coverage.ParseGPU(name)))
+			opt.GPUs = append(opt.GPUs, must(ParseGPU(name)))
 		}
-		report, err := treeSession().Covers(t.Context(), opt)
+		report, err := Check(t.Context(), newSession(), opt)
 		ensure(t, err)
 		if len(report.Files) != 1 || report.Files[0].File != packages[len(packages)-1]+"!torch/lib/a.so" {
 			t.Fatalf("found %+v", report.Files)
@@ -226,14 +231,14 @@ func TestCoversSetOfPackages(t *testing.T) {
 			if g.Verdict != want {
 				t.Errorf("%s: %s, expected %s", g.GPU, g.Verdict, want)
 			}
-			if place := g.Modes[0].Code[0]; want == coverage.Yes && !strings.Contains(place.Archive, ".whl!amd_torch-1.data/platlib/.kpack/g_gfx") {
+			if place := g.Modes[0].Code[0]; want == Yes && !strings.Contains(place.Archive, ".whl!amd_torch-1.data/platlib/.kpack/g_gfx") {
 				t.Errorf("found %+v", place)
 			}
 		}
 	}
-	check(coverage.Yes, coverage.Yes, coverage.No)
+	check(Yes, Yes, No)
 	packages = packages[1:]
-	check(coverage.No, coverage.Yes, coverage.No)
+	check(No, Yes, No)
 }
 
 // TestCoversDamagedPackage has errors that name the package.
@@ -245,7 +250,7 @@ func TestCoversDamagedPackage(t *testing.T) {
 		name := filepath.Join(dir, "a"+extension)
 		pack(t, name, tree)
 		ensure(t, os.Truncate(name, must(os.Stat(name)).Size()*3/4))
-		_, err := treeSession().Covers(t.Context(), CoversOptions{Inputs: []string{name}, GPUs: []coverage.GPU{must(coverage.ParseGPU("gfx1100"))}})
+		_, err := Check(t.Context(), newSession(), Options{Inputs: []string{name}, GPUs: []GPU{must(ParseGPU("gfx1100"))}})
 		if err == nil || !strings.HasPrefix(err.Error(), name) {
 			t.Errorf("%s: found %v, expected an error about the package", extension, err)
 		}

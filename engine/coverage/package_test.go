@@ -1,4 +1,4 @@
-package engine
+package coverage
 
 import (
 	"crypto/sha256"
@@ -9,14 +9,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/engine/coverage"
+	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/wheel"
 )
 
 // faults describes the faults of packages in lines.
-func faults(t testing.TB, dir string, gpus []coverage.GPU, inputs ...string) []string {
+func faults(t testing.TB, dir string, gpus []GPU, inputs ...string) []string {
 	t.Helper()
-	report, err := treeSession().CheckPackage(t.Context(), PackageOptions{Inputs: inputs, GPUs: gpus})
+	report, err := CheckPackage(t.Context(), newSession(), Options{Inputs: inputs, GPUs: gpus})
 	ensure(t, err)
 	list := []string{}
 	for _, f := range report.Faults {
@@ -39,7 +39,7 @@ func splitTree(t testing.TB, dir string, libraries map[string][][]string) string
 		putFile(t, filepath.Join(dir, "in", name), loadableLibrary(t, sources...))
 	}
 	out := filepath.Join(dir, "out")
-	_, err := treeSession().KpackSplitTree(t.Context(), KpackSplitOptions{Input: filepath.Join(dir, "in"), Output: out, Dir: ".kpack", Group: "g"})
+	_, err := newSession().KpackSplitTree(t.Context(), engine.KpackSplitOptions{Input: filepath.Join(dir, "in"), Output: out, Dir: ".kpack", Group: "g"})
 	ensure(t, err)
 	return out
 }
@@ -218,10 +218,10 @@ func TestInstalledRecord(t *testing.T) {
 	if diff := cmp.Diff(want, faults(t, dir, nil, filepath.Join(dir, "tree"))); diff != "" {
 		t.Errorf("large RECORD (-want +got):\n%s", diff)
 	}
-	if _, err := treeSession().CheckPackage(t.Context(), PackageOptions{}); err == nil {
+	if _, err := CheckPackage(t.Context(), newSession(), Options{}); err == nil {
 		t.Error("no inputs of CheckPackage: got no error")
 	}
-	if _, err := treeSession().Covers(t.Context(), CoversOptions{}); err == nil {
-		t.Error("no inputs of Covers: got no error")
+	if _, err := Check(t.Context(), newSession(), Options{}); err == nil {
+		t.Error("no inputs of Check: got no error")
 	}
 }

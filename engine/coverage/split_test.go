@@ -1,4 +1,4 @@
-package engine
+package coverage
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
@@ -78,17 +78,17 @@ var coveredGPUs = []string{
 	"gfx1100", "gfx1101", "gfx1201",
 }
 
-func covers(t testing.TB, input string, gpus ...string) *coverage.Report {
+func covers(t testing.TB, input string, gpus ...string) *Report {
 	t.Helper()
-	opt := CoversOptions{Inputs: []string{input}}
+	opt := Options{Inputs: []string{input}}
 	for _, name := range gpus {
-		gpu, err := coverage.ParseGPU(name)
+		gpu, err := ParseGPU(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		opt.GPUs = append(opt.GPUs, gpu)
 	}
-	report, err := treeSession().Covers(context.Background(), opt)
+	report, err := Check(context.Background(), newSession(), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func covers(t testing.TB, input string, gpus ...string) *coverage.Report {
 }
 
 // verdicts describes a report in lines, without the places of code.
-func verdicts(r *coverage.Report, dir string) (lines []string) {
+func verdicts(r *Report, dir string) (lines []string) {
 	text := func(s *string) string {
 		if s == nil {
 			return "-"
@@ -156,7 +156,7 @@ func TestCoversSplit(t *testing.T) {
 						t.Fatal(err)
 					}
 					output := filepath.Join(split, "lib", "a.so")
-					if _, err := treeSession().KpackSplit(t.Context(), KpackSplitOptions{
+					if _, err := newSession().KpackSplit(t.Context(), engine.KpackSplitOptions{
 						Input: input, Output: output, Dir: filepath.Join(split, ".kpack"), Group: "g", Complete: complete, Uncompressed: plain,
 					}); err != nil {
 						t.Fatal(err)
@@ -178,7 +178,7 @@ func TestCoversSplitTree(t *testing.T) {
 		putFile(t, filepath.Join(whole, "lib", strings.ReplaceAll(name, " ", "-"), "lib.so"), loadableLibrary(t, sources...))
 	}
 	putFile(t, filepath.Join(whole, "readme"), []byte("text"))
-	if _, err := treeSession().KpackSplitTree(t.Context(), KpackSplitOptions{Input: whole, Output: split, Dir: ".kpack", Group: "g"}); err != nil {
+	if _, err := newSession().KpackSplitTree(t.Context(), engine.KpackSplitOptions{Input: whole, Output: split, Dir: ".kpack", Group: "g"}); err != nil {
 		t.Fatal(err)
 	}
 	report := covers(t, split, coveredGPUs...)
@@ -197,20 +197,20 @@ func TestCoversOlderRuntimes(t *testing.T) {
 		input := filepath.Join(dir, "a.so")
 		putFile(t, input, loadableLibrary(t, []string{"gfx90a:xnack-", "gfx90a:xnack+"}, []string{"gfx90a"}))
 		output := filepath.Join(dir, "out.so")
-		if _, err := treeSession().KpackSplit(t.Context(), KpackSplitOptions{Input: input, Output: output, Dir: filepath.Join(dir, "k"), Group: "g", Complete: complete}); err != nil {
+		if _, err := newSession().KpackSplit(t.Context(), engine.KpackSplitOptions{Input: input, Output: output, Dir: filepath.Join(dir, "k"), Group: "g", Complete: complete}); err != nil {
 			t.Fatal(err)
 		}
 		m := covers(t, output, "gfx90a:sramecc+:xnack-").Files[0].GPUs[0].Modes[0]
-		want := coverage.Verdict("")
-		code := []coverage.Place{
+		want := Verdict("")
+		code := []Place{
 			{Key: "out.so#0", Archive: filepath.Join(dir, "k/g_gfx90a:xnack-.kpack"), Target: "gfx90a:xnack-"},
 			{Key: "out.so#1", Archive: filepath.Join(dir, "k/g_gfx90a:xnack-.kpack"), Target: "gfx90a:xnack-"},
 		}
 		if !complete {
-			want = coverage.Partly
+			want = Partly
 			code[1].Archive, code[1].Target = filepath.Join(dir, "k/g_gfx90a.kpack"), "gfx90a"
 		}
-		if m.Verdict != coverage.Yes || m.Older != want {
+		if m.Verdict != Yes || m.Older != want {
 			t.Errorf("complete %t: verdict %s, with older runtimes %q, expected yes, %q", complete, m.Verdict, m.Older, want)
 		}
 		if diff := cmp.Diff(code, m.Code); diff != "" {
@@ -226,7 +226,7 @@ func TestCoversBrokenSets(t *testing.T) {
 	split := func(dir, name string, sources [][]string) {
 		t.Helper()
 		putFile(t, filepath.Join(dir, "in", name), loadableLibrary(t, sources...))
-		if _, err := treeSession().KpackSplitTree(t.Context(), KpackSplitOptions{Input: filepath.Join(dir, "in"), Output: filepath.Join(dir, "out"), Dir: ".kpack", Group: "g"}); err != nil {
+		if _, err := newSession().KpackSplitTree(t.Context(), engine.KpackSplitOptions{Input: filepath.Join(dir, "in"), Output: filepath.Join(dir, "out"), Dir: ".kpack", Group: "g"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -235,23 +235,23 @@ func TestCoversBrokenSets(t *testing.T) {
 	split(short, "a.so", sources[:1])
 	for name, test := range map[string]struct {
 		change  func(archive string) error
-		verdict coverage.Verdict
+		verdict Verdict
 		reason  string
 	}{
-		"deleted": {os.Remove, coverage.No, "no archive OUT/.kpack/g_@GFXARCH@.kpack exists for gfx1100"},
-		"of 0 bytes": {func(a string) error { return os.WriteFile(a, nil, 0o644) }, coverage.No,
+		"deleted": {os.Remove, No, "no archive OUT/.kpack/g_@GFXARCH@.kpack exists for gfx1100"},
+		"of 0 bytes": {func(a string) error { return os.WriteFile(a, nil, 0o644) }, No,
 			"ARCHIVE: not a kpack archive: found 0 bytes without the magic KPAK"},
-		"cut":         {func(a string) error { return os.Truncate(a, 100) }, coverage.No, "ARCHIVE: kpack archive: the table of contents"},
-		"a directory": {func(a string) error { _ = os.Remove(a); return os.Mkdir(a, 0o755) }, coverage.No, "ARCHIVE: Not a regular file"},
+		"cut":         {func(a string) error { return os.Truncate(a, 100) }, No, "ARCHIVE: kpack archive: the table of contents"},
+		"a directory": {func(a string) error { _ = os.Remove(a); return os.Mkdir(a, 0o755) }, No, "ARCHIVE: Not a regular file"},
 		"of another library": {func(a string) error {
 			return os.Rename(filepath.Join(other, "out/.kpack/g_gfx1100.kpack"), a)
-		}, coverage.No, "ARCHIVE has no code for a.so#0"},
+		}, No, "ARCHIVE has no code for a.so#0"},
 		"of another build": {func(a string) error {
 			return os.Rename(filepath.Join(short, "out/.kpack/g_gfx1100.kpack"), a)
-		}, coverage.Partly, "ARCHIVE has no code for a.so#1"},
+		}, Partly, "ARCHIVE has no code for a.so#1"},
 		"of another GPU": {func(a string) error {
 			return os.Rename(filepath.Join(filepath.Dir(a), "g_gfx90a.kpack"), a)
-		}, coverage.No, "ARCHIVE has code for gfx90a, not for gfx1100"},
+		}, No, "ARCHIVE has code for gfx90a, not for gfx1100"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -269,7 +269,7 @@ func TestCoversBrokenSets(t *testing.T) {
 			if got.Verdict != test.verdict || !strings.Contains(report.Missing(), reason) {
 				t.Errorf("%s, %s; expected %s, %s", got.Verdict, report.Missing(), test.verdict, reason)
 			}
-			if !slices.ContainsFunc(got.Modes[0].Code, func(p coverage.Place) bool { return strings.Contains(p.Reason, reason) }) {
+			if !slices.ContainsFunc(got.Modes[0].Code, func(p Place) bool { return strings.Contains(p.Reason, reason) }) {
 				t.Errorf("the report has %+v, expected a reason %s", got.Modes[0].Code, reason)
 			}
 		})
@@ -280,7 +280,7 @@ func TestCoversBrokenSets(t *testing.T) {
 func TestCoversDamagedCode(t *testing.T) {
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "a.so"), loadableLibrary(t, []string{"gfx1100"}))
-	if _, err := treeSession().KpackSplit(t.Context(), KpackSplitOptions{Input: filepath.Join(dir, "a.so"), Output: filepath.Join(dir, "out.so"), Dir: dir, Group: "g"}); err != nil {
+	if _, err := newSession().KpackSplit(t.Context(), engine.KpackSplitOptions{Input: filepath.Join(dir, "a.so"), Output: filepath.Join(dir, "out.so"), Dir: dir, Group: "g"}); err != nil {
 		t.Fatal(err)
 	}
 	archive := filepath.Join(dir, "g_gfx1100.kpack")
@@ -293,7 +293,7 @@ func TestCoversDamagedCode(t *testing.T) {
 	}
 	putFile(t, archive, data)
 	report := covers(t, filepath.Join(dir, "out.so"), "gfx1100")
-	if got := report.Missing(); report.Files[0].GPUs[0].Verdict != coverage.No || !strings.Contains(got, archive+": out.so#0 for gfx1100: ") {
+	if got := report.Missing(); report.Files[0].GPUs[0].Verdict != No || !strings.Contains(got, archive+": out.so#0 for gfx1100: ") {
 		t.Errorf("found %q", got)
 	}
 }
@@ -302,7 +302,7 @@ func TestCoversDamagedCode(t *testing.T) {
 func TestCoversLinkedFolder(t *testing.T) {
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "in/lib/a.so"), loadableLibrary(t, []string{"gfx1100"}))
-	if _, err := treeSession().KpackSplitTree(t.Context(), KpackSplitOptions{Input: filepath.Join(dir, "in"), Output: filepath.Join(dir, "deep/out"), Dir: ".kpack", Group: "g"}); err != nil {
+	if _, err := newSession().KpackSplitTree(t.Context(), engine.KpackSplitOptions{Input: filepath.Join(dir, "in"), Output: filepath.Join(dir, "deep/out"), Dir: ".kpack", Group: "g"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink("deep/out/lib", filepath.Join(dir, "linked")); err != nil {

@@ -1,8 +1,7 @@
-package engine
+package coverage
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/archives"
 	"github.com/rules-offload/rules_offload/internal/files"
@@ -22,43 +20,26 @@ import (
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
-// kpackExtension is the extension of kpack archives.
-const kpackExtension = ".kpack"
-
-// examined is what a file has for GPUs. Nothing in it refers to the bytes of the file.
-type examined struct {
-	bundles []coverage.Bundle
-	// marker states where device code is if it is in other files; otherwise it is nil.
-	marker *splitMarker
-	// archive is set for kpack archives, also for those that cannot be read.
-	archive *archiveFile
-	// head are the first bytes of the file, and size is its size.
-	head []byte
-	size int64
-	// fault is the fault of device code that cannot be read.
-	fault error
-	study *study // see CheckPackage
-}
-
-// shippedFile is a file of a package.
-type shippedFile struct {
-	examined
-	name string // of the package and in it: a.whl!lib/a.so
-	in   string // the package
-	path string // in the package
+// file is a file of a package or of a directory.
+type file struct {
+	code
+	name string // of a file of a package, that of the package and the path in it: a.whl!lib/a.so
+	in   string // the package or the input
+	path string // in the package, or the name with slashes
 	same string // the path of the file that a link leads to, or ""
+	head []byte // the first bytes
+	size int64
 	sum  [sha256.Size]byte
 	text []byte // of RECORD
 }
 
-// shipped are the files of the packages of a call. They are examined while they are read: nothing is
+// packed are the files of the packages of a call. They are examined while they are read: nothing is
 // unpacked to disk, and at most one file is in memory.
-type shipped struct {
-	files []*shippedFile
-	named map[string]*shippedFile
-	paths map[string][]*shippedFile // by path, in the order of packages
-	links map[string]string         // targets of symbolic links by path, relative to the root
-	hash  bool                      // whether to compute sums
+type packed struct {
+	files []*file
+	named map[string]*file   // with the files that links lead to
+	paths map[string][]*file // by path, in the order of packages
+	links map[string]string  // targets of symbolic links by path, relative to the root
 }
 
 // packageExtensions are the extensions of files that are read as packages in directories.
@@ -66,62 +47,52 @@ var packageExtensions = []string{".whl", ".deb", ".rpm"}
 
 func isPackageName(name string) bool { return slices.Contains(packageExtensions, path.Ext(name)) }
 
-// openPackage opens an input if it is a package, or returns nil.
-func (c *coverer) openPackage(ctx context.Context, name string) (*files.Input, archives.Format, error) {
-	input, err := c.session.files.Open(name)
+// readPackage reads a package if the input is one, and reports whether it is.
+func (c *checker) readPackage(name string) (bool, error) {
+	input, err := c.root.Open(name)
 	if err != nil {
-		return nil, archives.None, err
-	}
-	format := archives.None
-	err = guard.Contain(func() error {
-		format = archives.Identify(ctx, name, input.All(), c.session.budget)
-		return nil
-	})
-	if err != nil || format == archives.None {
-		input.Close()
-		return nil, archives.None, err
-	}
-	return input, format, nil
-}
-
-// ship reads a package if the input is one, and reports whether it is.
-func (c *coverer) ship(ctx context.Context, name string) (bool, error) {
-	input, format, err := c.openPackage(ctx, name)
-	if err != nil || input == nil {
 		return false, err
 	}
 	defer input.Close()
-	return true, c.walk(ctx, name, format, input.All(), true)
+	format := archives.None
+	err = guard.Contain(func() error {
+		format = archives.Identify(c.ctx, name, input.All(), c.budget)
+		return nil
+	})
+	if err != nil || format == archives.None {
+		return false, err
+	}
+	return true, c.walk(name, format, input.All(), true)
 }
 
 // walk examines the files of a package. Packages in it are packages of their own, unless it is one of
 // those itself.
-func (c *coverer) walk(ctx context.Context, name string, format archives.Format, body content.Content, outer bool) error {
+func (c *checker) walk(name string, format archives.Format, body content.Content, outer bool) error {
 	err := guard.Contain(func() error {
-		return archives.Walk(ctx, format, body, c.session.budget, func(m *archives.Member) error {
+		return archives.Walk(c.ctx, format, body, c.budget, func(m *archives.Member) error {
 			if outer && isPackageName(m.Name) {
-				inner, free, err := m.Load(ctx)
+				inner, free, err := m.Load(c.ctx)
 				if err != nil {
 					return err
 				}
 				defer free()
-				if f := archives.Identify(ctx, m.Name, inner, c.session.budget); f != archives.None {
-					return c.walk(ctx, name+"!"+m.Name, f, inner, false)
+				if f := archives.Identify(c.ctx, m.Name, inner, c.budget); f != archives.None {
+					return c.walk(name+"!"+m.Name, f, inner, false)
 				}
 			}
-			return c.member(ctx, name, m)
+			return c.member(name, m)
 		})
 	})
-	if _, placed := errors.AsType[*images.PlaceError](err); err != nil && !placed && ctx.Err() == nil {
+	if _, placed := errors.AsType[*images.PlaceError](err); err != nil && !placed && c.ctx.Err() == nil {
 		err = &images.PlaceError{Place: name, Err: err}
 	}
 	return err
 }
 
 // member examines a file of a package.
-func (c *coverer) member(ctx context.Context, pkg string, m *archives.Member) error {
-	s := &c.shipped
-	f := &shippedFile{in: pkg, path: installed(m.Name), name: pkg + "!" + m.Name}
+func (c *checker) member(pkg string, m *archives.Member) error {
+	s := &c.packed
+	f := &file{in: pkg, path: installed(m.Name), name: pkg + "!" + m.Name}
 	switch {
 	case m.Link != "":
 		f.same = strings.TrimPrefix(path.Join("/", path.Dir(f.path), m.Link), "/")
@@ -132,7 +103,7 @@ func (c *coverer) member(ctx context.Context, pkg string, m *archives.Member) er
 	case m.Same != "":
 		f.same = m.Same
 	default:
-		if err := c.content(ctx, f, m); err != nil {
+		if err := c.content(f, m); err != nil {
 			return err
 		}
 	}
@@ -158,15 +129,15 @@ func installed(name string) string {
 }
 
 // content examines the bytes of a file of a package.
-func (c *coverer) content(ctx context.Context, f *shippedFile, m *archives.Member) error {
+func (c *checker) content(f *file, m *archives.Member) error {
 	head, err := m.Head()
 	if err != nil {
 		return err
 	}
 	f.head, f.size = bytes.Clone(head[:min(len(head), dataHead)]), m.Size
-	record := c.shipped.hash && f.isRecord()
+	record := c.deep && f.isRecord()
 	if !mayHaveCode(m.Name, head) && !record {
-		if c.shipped.hash {
+		if c.deep {
 			h := sha256.New()
 			if _, err := m.WriteTo(h); err != nil {
 				return err
@@ -175,72 +146,61 @@ func (c *coverer) content(ctx context.Context, f *shippedFile, m *archives.Membe
 		}
 		return nil
 	}
-	body, free, err := m.Load(ctx)
+	body, free, err := m.Load(c.ctx)
 	if err != nil {
 		return &images.PlaceError{Place: f.name, Err: err}
 	}
 	defer free()
-	if c.shipped.hash {
+	if c.deep {
 		f.sum = sha256.Sum256(body.Bytes())
 	}
 	if record {
 		f.text = bytes.Clone(body.Bytes())
 		return nil
 	}
-	e, err := c.examine(ctx, files.FromMemory(f.name, body.Bytes()))
-	e.head, e.size = f.head, f.size
-	f.examined = e
-	return err
+	return c.examine(f, files.FromMemory(f.name, body.Bytes()))
 }
 
-// dataHead is the number of bytes that examined keeps of a file.
+// dataHead is the number of bytes that are kept of a file.
 const dataHead = 16
 
 // mayHaveCode reports whether a file must be examined, by its name and its first bytes.
 func mayHaveCode(name string, head []byte) bool {
-	return kpack.Is(head) || path.Ext(name) == kpackExtension || bytes.HasPrefix(head, []byte("MZ")) || object.Identify(head) != object.Unknown
+	return kpack.Is(head) || path.Ext(name) == kpack.Extension || bytes.HasPrefix(head, []byte("MZ")) || object.Identify(head) != object.Unknown
 }
 
-// examine reads what a file has for GPUs. Faults of the file are in the result; errors are those of
-// the machine.
-func (c *coverer) examine(ctx context.Context, input images.Input) (e examined, err error) {
-	if name := input.Name(); kpack.Is(input.All().Bytes()) || filepath.Ext(name) == kpackExtension {
-		e.archive, err = c.examineArchive(ctx, name, input.All())
-		return e, err
+// examine reads what a file has for GPUs. Faults of the file are in f; errors are those of the machine.
+func (c *checker) examine(f *file, input images.Input) (err error) {
+	if name := input.Name(); kpack.Is(input.All().Bytes()) || filepath.Ext(name) == kpack.Extension {
+		f.archive = &archive{name: name}
+		if err := f.archive.parse(input.All()); err != nil {
+			return err
+		}
+		if f.archive.fault != "" {
+			return nil
+		}
+		err := c.readEntries(f.archive, func(*kpack.Entry) bool { return true })
+		for i := range f.archive.parsed.Entries {
+			f.archive.parsed.Entries[i].Stored = content.Content{}
+		}
+		return err
 	}
-	f, err := images.Read(ctx, input, images.Options{Budget: c.session.budget, OpenMember: func(path string) (images.Input, error) {
+	open, err := images.Read(c.ctx, input, images.Options{Budget: c.budget, OpenMember: func(path string) (images.Input, error) {
 		return nil, fmt.Errorf("%s: a member of a thin archive in a package", path)
 	}})
 	if err != nil {
-		return e, err
+		return err
 	}
-	defer f.Close()
-	if e, err = c.read(ctx, f); ofMachine(ctx, err) {
-		return e, err
+	defer open.Close()
+	if f.code, err = c.read(open); c.ofMachine(err) {
+		return err
 	}
-	e.fault = err
-	return e, nil
-}
-
-// examineArchive describes all code objects of a kpack archive.
-func (c *coverer) examineArchive(ctx context.Context, name string, body content.Content) (*archiveFile, error) {
-	a := newArchiveFile(name)
-	err := a.parse(body)
-	if err != nil || a.parsed == nil {
-		return a, err
-	}
-	for i := range a.parsed.Entries {
-		e := &a.parsed.Entries[i]
-		if _, err := c.entry(ctx, a, e); err != nil {
-			return nil, err
-		}
-		e.Stored = content.Content{}
-	}
-	return a, nil
+	f.fault = err
+	return nil
 }
 
 // settle finds the files that links lead to, after all packages were read.
-func (s *shipped) settle() {
+func (s *packed) settle() {
 	for _, f := range s.files {
 		if f.same == "" {
 			continue
@@ -253,7 +213,7 @@ func (s *shipped) settle() {
 
 // find returns the file at a path: that of a package itself, or else of the last package that has
 // one. It follows links.
-func (s *shipped) find(pkg, name string) *shippedFile {
+func (s *packed) find(pkg, name string) *file {
 	for range maxLinks {
 		name = s.follow(name)
 		list := s.paths[name]
@@ -278,7 +238,7 @@ func (s *shipped) find(pkg, name string) *shippedFile {
 const maxLinks = 40
 
 // follow replaces directories of a path that are links.
-func (s *shipped) follow(name string) string {
+func (s *packed) follow(name string) string {
 	if len(s.links) == 0 {
 		return name
 	}
@@ -301,7 +261,7 @@ func (s *shipped) follow(name string) string {
 }
 
 // locate returns the file at a path relative to a library, or the name that it would have.
-func (s *shipped) locate(library *shippedFile, name string) (*shippedFile, string) {
+func (s *packed) locate(library *file, name string) (*file, string) {
 	if !path.IsAbs(name) {
 		// The directories of the library are followed before "..", as the runtime does.
 		name = path.Join(s.follow(path.Dir(library.path)+"/"), name)
@@ -316,10 +276,10 @@ func (s *shipped) locate(library *shippedFile, name string) (*shippedFile, strin
 
 // folders returns the directories of the packages with the names of their files, in order. Those of
 // different packages with the same path are one.
-func (s *shipped) folders() []files.Folder {
+func (s *packed) folders() []files.Folder {
 	index := make(map[string]int)
 	var list []files.Folder
-	seen := make(map[*shippedFile]bool)
+	seen := make(map[*file]bool)
 	for _, links := range []bool{false, true} {
 		for _, f := range s.files {
 			target := s.named[f.name]
@@ -350,11 +310,11 @@ func (s *shipped) folders() []files.Folder {
 }
 
 // readHead returns the first bytes of a file, and its size.
-func (c *coverer) readHead(name string) (head []byte, size int64, err error) {
-	if f := c.shipped.named[name]; f != nil {
+func (c *checker) readHead(name string) (head []byte, size int64, err error) {
+	if f := c.packed.named[name]; f != nil {
 		return f.head, f.size, nil
 	}
-	input, err := c.session.files.OpenRegular(name)
+	input, err := c.root.OpenRegular(name)
 	if err != nil {
 		return nil, 0, err
 	}

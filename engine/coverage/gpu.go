@@ -1,0 +1,121 @@
+package coverage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/target"
+)
+
+// GPU is a GPU to check.
+type GPU struct {
+	Name  string // as given
+	Modes []Mode // the combinations of its feature states, - before +
+}
+
+// Mode is a GPU with a state, on or off, for every feature.
+type Mode struct {
+	Processor      string
+	SRAMECC, XNACK target.FeatureState // Unsupported, Off or On
+}
+
+// String returns the name of the mode, such as gfx942:sramecc+:xnack-.
+func (m Mode) String() string {
+	return target.CodeObject{Processor: m.Processor, SRAMECC: m.SRAMECC, XNACK: m.XNACK}.ID()
+}
+
+// GenericOf returns the generic processor that the runtime looks up for a processor, such as
+// gfx11-generic; "" for none.
+func GenericOf(processor string) string {
+	switch processor {
+	case "gfx900", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c":
+		return "gfx9-generic"
+	case "gfx942", "gfx950":
+		return "gfx9-4-generic"
+	case "gfx1010", "gfx1011", "gfx1012", "gfx1013":
+		return "gfx10-1-generic"
+	case "gfx1030", "gfx1031", "gfx1032", "gfx1033", "gfx1034", "gfx1035", "gfx1036":
+		return "gfx10-3-generic"
+	case "gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1153":
+		return "gfx11-generic"
+	case "gfx1200", "gfx1201":
+		return "gfx12-generic"
+	}
+	return ""
+}
+
+// ParseGPU parses the name of a GPU: a processor and optional feature settings.
+// A feature without a setting stands for both of its states.
+func ParseGPU(name string) (GPU, error) {
+	fail := func(format string, args ...any) (GPU, error) {
+		return GPU{}, fmt.Errorf("%q is not a GPU: %s", name, fmt.Sprintf(format, args...))
+	}
+	id, err := target.ParseTargetID(name)
+	if err != nil {
+		return GPU{}, fmt.Errorf("%q is not a GPU: %w", name, err)
+	}
+	features, ok := target.AMDGPUFeatures(id.Processor)
+	if strings.HasPrefix(id.Processor, "gfx125") {
+		features = nil // LLVM 24 supports xnack settings there; the runtime of ROCm 7 does not
+	}
+	switch {
+	case !ok:
+		return fail("found processor %q, expected one such as gfx90a or gfx1100", id.Processor)
+	case strings.HasSuffix(id.Processor, "-generic"):
+		return fail("%s is a target for compilation; name a processor that runs the code", id.Processor)
+	}
+	states := map[string][]target.FeatureState{"sramecc": {target.FeatureUnsupported}, "xnack": {target.FeatureUnsupported}}
+	for _, f := range features {
+		states[f] = []target.FeatureState{target.FeatureOff, target.FeatureOn}
+	}
+	for _, f := range id.Features {
+		if !slices.Contains(features, f.Name) {
+			return fail("%s has no feature %q", id.Processor, f.Name)
+		}
+		states[f.Name] = []target.FeatureState{target.FeatureOff}
+		if f.On {
+			states[f.Name] = []target.FeatureState{target.FeatureOn}
+		}
+	}
+	gpu := GPU{Name: name}
+	for _, sramecc := range states["sramecc"] {
+		for _, xnack := range states["xnack"] {
+			gpu.Modes = append(gpu.Modes, Mode{Processor: id.Processor, SRAMECC: sramecc, XNACK: xnack})
+		}
+	}
+	return gpu, nil
+}
+
+// searched is a target ID that the runtime asks archives for.
+type searched struct {
+	id  string
+	how How
+}
+
+// searches returns the target IDs for a mode, in the order of the runtime: the processor and then
+// its generic processor, each with all features, with fewer, and without any. A generic processor
+// that does not have a feature of the mode is left out, as in bundles.
+func (m Mode) searches() []searched {
+	const triple = "hip-amdgcn-amd-amdhsa--"
+	var list []searched
+	add := func(processor string, how How) {
+		full := Mode{processor, m.SRAMECC, m.XNACK}.String()
+		if id, err := target.Parse(triple + full); err != nil || target.CheckTargetID(id.Triple, full) != nil {
+			return
+		}
+		for _, fewer := range []Mode{
+			{processor, m.SRAMECC, m.XNACK}, {processor, m.SRAMECC, target.FeatureUnsupported},
+			{processor, target.FeatureUnsupported, m.XNACK}, {Processor: processor},
+		} {
+			if s := (searched{fewer.String(), how}); !slices.Contains(list, s) {
+				list = append(list, s)
+			}
+		}
+	}
+	add(m.Processor, Native)
+	if generic := GenericOf(m.Processor); generic != "" {
+		add(generic, Generic)
+	}
+	return list
+}
