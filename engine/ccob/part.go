@@ -25,7 +25,7 @@ import (
 // EncodePart compresses the pieces and the zeros after them up to size, and writes the
 // result to out with an index. The offsets of the pieces are relative to the part. The
 // result is one zstd frame, or several if the pieces are large (see FramesAuto).
-func EncodePart(ctx context.Context, out content.Sink, pieces []Piece, size int64, o EncodeOptions) error {
+func EncodePart(ctx context.Context, out content.Sink, pieces []content.Part, size int64, o EncodeOptions) error {
 	end, err := checkPieces(pieces)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func EncodePart(ctx context.Context, out content.Sink, pieces []Piece, size int6
 }
 
 // indexPieces returns the non-empty pieces with their XXH64.
-func indexPieces(pieces []Piece, sums []uint64) []indexPiece {
+func indexPieces(pieces []content.Part, sums []uint64) []indexPiece {
 	var list []indexPiece
 	for i, p := range pieces {
 		if n := p.Content.Len(); n > 0 {
