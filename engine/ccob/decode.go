@@ -506,15 +506,11 @@ func (r *Reader) checkRaw(ctx context.Context, raw []byte) error {
 			return err
 		}
 	}
-	h := NewHasher()
-	for len(raw) > 0 {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		n, _ := h.Write(raw[:min(len(raw), hashStep)])
-		raw = raw[n:]
+	sum, err := hashOf(ctx, raw, nil)
+	if err != nil {
+		return err
 	}
-	return r.checkHash(h.Sum())
+	return r.checkHash(sum)
 }
 
 // checkHash compares the hash of the raw bytes with the header.

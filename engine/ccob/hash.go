@@ -44,6 +44,22 @@ func (h *Hasher) Write(p []byte) (int, error) {
 
 var zeroPage [4096]byte
 
+// hashOf returns the hash of all raw bytes. It calls done, if not nil, with the numbers of bytes hashed.
+func hashOf(ctx context.Context, raw []byte, done func(n int64)) (uint64, error) {
+	h := NewHasher()
+	for len(raw) > 0 {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		n, _ := h.Write(raw[:min(len(raw), hashRead)])
+		if done != nil {
+			done(int64(n))
+		}
+		raw = raw[n:]
+	}
+	return h.Sum(), nil
+}
+
 // Add hashes the pieces, which must begin at or after the end of the bytes
 // hashed so far. Bytes before and between them are zero. Files are read, not
 // mapped. Add returns an error if ctx is done, a file cannot be read, or a piece
