@@ -666,16 +666,16 @@ func (r *Reader) run(ctx context.Context, w *decoderSet, j *job, whole bool) err
 func (r *Reader) extractHashed(ctx context.Context, ranges []Range) error {
 	h := NewHasher()
 	f := newFan(0, ranges, nil)
-	hash := func(_ int, b []byte) error {
+	hash := func(b []byte) error {
 		_, err := h.Write(b)
 		return err
 	}
-	decode := func(emit func(int, []byte) error) error {
+	decode := func(emit func([]byte) error) error {
 		return r.stream(ctx, r.h.RawSize, func(b []byte) error {
 			if err := f.write(b); err != nil {
 				return err
 			}
-			return emit(0, b)
+			return emit(b)
 		})
 	}
 	var err error

@@ -87,29 +87,29 @@ func EncodePlan(ctx context.Context, out content.Sink, pieces []content.Part, o 
 // The hash runs on one core; reading and the sums run on another.
 func sumAndHash(ctx context.Context, pieces []content.Part, sums []uint64, done func(n int64)) (uint64, error) {
 	h := NewHasher()
-	err := pumped(func(i int, b []byte) error {
-		if h.Size() < pieces[i].Offset {
-			if err := h.Add(ctx, content.Part{Offset: pieces[i].Offset}); err != nil {
-				return err
-			}
-		}
+	err := pumped(func(b []byte) error {
 		h.Write(b)
-		if done != nil {
-			done(int64(len(b)))
+		return context.Cause(ctx)
+	}, func(emit func([]byte) error) error {
+		counted := func(b []byte) error {
+			if done != nil {
+				done(int64(len(b)))
+			}
+			return emit(b)
 		}
-		return nil
-	}, func(emit func(int, []byte) error) error {
+		end := int64(0)
 		for i, p := range pieces {
-			var err error
-			if sums[i], err = sum(ctx, p.Content, func(b []byte) error { return emit(i, b) }); err != nil {
+			err := content.WriteZeros(writerFunc(emit), p.Offset-end)
+			if err == nil {
+				sums[i], err = sum(ctx, p.Content, counted)
+			}
+			if err != nil {
 				return err
 			}
+			end = p.End()
 		}
 		return nil
 	})
-	if err == nil && len(pieces) > 0 {
-		err = h.Add(ctx, content.Part{Offset: pieces[len(pieces)-1].End()}) // empty pieces at the end
-	}
 	return h.Sum(), err
 }
 
