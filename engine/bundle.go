@@ -95,7 +95,7 @@ func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, 
 			if err := bundle.WriteText(&plain, items, comment); err != nil {
 				return err
 			}
-			pieces := []ccob.Piece{{Content: content.Memory(plain.Bytes())}}
+			pieces := []content.Part{{Content: content.Memory(plain.Bytes())}}
 			return s.compress(ctx, output, pieces, opt.Compress, &result)
 		case opt.Type == bundle.ObjectType && host >= 0 && object.IsObject(items[host].Content.Bytes()):
 			result.Sections = true
@@ -110,7 +110,7 @@ func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, 
 			return err
 		}
 		if opt.Compress != nil {
-			return s.compress(ctx, output, layoutPieces(layout), opt.Compress, &result)
+			return s.compress(ctx, output, layout.Parts, opt.Compress, &result)
 		}
 		return s.writeLayout(ctx, output, layout)
 	})
@@ -140,28 +140,20 @@ func (s *Session) writeLayout(ctx context.Context, output *files.Output, layout 
 	if _, err := output.Reserve(layout.Size); err != nil {
 		return err
 	}
-	if _, err := output.WriteAt(layout.Header, 0); err != nil {
+	header, contents := layout.Parts[0], layout.Parts[1:]
+	if err := output.CopyAt(header.Content, 0); err != nil {
 		return err
 	}
-	return s.budget.Each(ctx, len(layout.Contents), func(_ context.Context, i int) error {
-		c := &layout.Contents[i]
+	return s.budget.Each(ctx, len(contents), func(_ context.Context, i int) error {
+		c := &contents[i]
 		s.meter.expect(c.Content.Len())
 		defer s.meter.add(c.Content.Len())
 		return output.CopyAt(c.Content, c.Offset)
 	})
 }
 
-// layoutPieces returns a binary bundle as the pieces to compress.
-func layoutPieces(layout *bundle.Layout) []ccob.Piece {
-	pieces := []ccob.Piece{{Content: content.Memory(layout.Header)}}
-	for _, p := range layout.Contents {
-		pieces = append(pieces, ccob.Piece{Offset: p.Offset, Content: p.Content, ID: p.ID})
-	}
-	return pieces
-}
-
 // compress writes the compressed bundle of pieces.
-func (s *Session) compress(ctx context.Context, output content.Sink, pieces []ccob.Piece, c *Compression, result *BundleResult) error {
+func (s *Session) compress(ctx context.Context, output content.Sink, pieces []content.Part, c *Compression, result *BundleResult) error {
 	start := time.Now()
 	for _, p := range pieces {
 		s.meter.expect(p.Content.Len())

@@ -29,12 +29,8 @@ func TestKernelsWithLittleMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pieces := []ccob.Piece{{Content: content.Memory(layout.Header)}}
-	for _, p := range layout.Contents {
-		pieces = append(pieces, ccob.Piece{Offset: p.Offset, Content: p.Content, ID: p.ID})
-	}
 	var packed content.Buffer
-	if _, err := ccob.Encode(t.Context(), &packed, pieces, ccob.EncodeOptions{Frames: ccob.FramesEntry}); err != nil {
+	if _, err := ccob.Encode(t.Context(), &packed, layout.Parts, ccob.EncodeOptions{Frames: ccob.FramesEntry}); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()

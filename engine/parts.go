@@ -5,6 +5,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/files"
 )
 
@@ -25,11 +26,11 @@ type PartOptions struct {
 // CompressPart compresses some entries of a bundle.
 func (s *Session) CompressPart(ctx context.Context, opt PartOptions) error {
 	return s.transform(ctx, opt.Inputs, func(inputs []*files.Input, out *files.Outputs) error {
-		pieces := make([]ccob.Piece, len(inputs))
+		pieces := make([]content.Part, len(inputs))
 		pos := int64(0)
 		for i, input := range inputs {
 			pos = aligned(pos, opt.Align)
-			pieces[i] = ccob.Piece{Offset: pos, Content: input.All()}
+			pieces[i] = content.Part{Offset: pos, Content: input.All()}
 			pos += input.Size()
 		}
 		if opt.Pad {
@@ -76,7 +77,7 @@ func (s *Session) CompressPlan(ctx context.Context, opt CompressPlanOptions) err
 		return err
 	}
 	return s.files.WriteFile(ctx, opt.Output, func(output *files.Output) error {
-		return ccob.EncodePlan(ctx, output, layoutPieces(layout), ccob.EncodeOptions{
+		return ccob.EncodePlan(ctx, output, layout.Parts, ccob.EncodeOptions{
 			Level:  ccob.LevelOf(opt.Level),
 			Frames: opt.Frames,
 			Budget: s.budget,

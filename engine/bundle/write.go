@@ -27,20 +27,12 @@ type Options struct {
 	ShareEqual bool
 }
 
-// Layout describes a binary bundle to write: its header and the offsets of the
-// contents.
+// Layout describes a binary bundle to write.
 type Layout struct {
-	Header   []byte // the bytes at offset 0
-	Contents []Placed
-	Size     int64 // of the whole bundle
-}
-
-// Placed is a content with its offset in a bundle. The gaps between contents
-// are zeros.
-type Placed struct {
-	Offset  int64 // from the start of the bundle
-	Content content.Content
-	ID      string // of the first entry that has the content
+	// Parts are the header and the contents, in order, with zeros between them. A content has the
+	// ID of the first entry that has it.
+	Parts []content.Part
+	Size  int64 // of the whole bundle
 }
 
 // NewLayout computes the layout of a binary bundle of items, in their order, as
@@ -52,14 +44,15 @@ func NewLayout(items []Item, opt Options) (*Layout, error) {
 	if err := distinct(items); err != nil {
 		return nil, err
 	}
-	header := fixedHeader
+	size := fixedHeader
 	for _, it := range items {
-		header += fixedEntry + int64(len(it.ID))
+		size += fixedEntry + int64(len(it.ID))
 	}
-	l := &Layout{Header: make([]byte, 0, header), Size: header}
-	l.Header = append(l.Header, Magic...)
-	l.Header = binary.LittleEndian.AppendUint64(l.Header, uint64(len(items)))
-	stored := make(map[int64][]Placed) // by size, for ShareEqual
+	le := binary.LittleEndian
+	header := append(make([]byte, 0, size), Magic...)
+	header = le.AppendUint64(header, uint64(len(items)))
+	l := &Layout{Parts: make([]content.Part, 1, len(items)+1), Size: size}
+	stored := make(map[int64][]content.Part) // by size, for ShareEqual
 	for i, it := range items {
 		at, shared := find(stored[it.Content.Len()], it.Content)
 		if !shared {
@@ -67,46 +60,36 @@ func NewLayout(items []Item, opt Options) (*Layout, error) {
 			if pad > uint64(math.MaxInt64-l.Size) || it.Content.Len() > math.MaxInt64-l.Size-int64(pad) {
 				return nil, fmt.Errorf("entry %d of %d: %s: with an alignment of 0x%x, it would exceed the largest size of a file", i+1, len(items), it.ID, opt.Align)
 			}
-			at = Placed{l.Size + int64(pad), it.Content, it.ID}
-			l.Contents = append(l.Contents, at)
-			l.Size = at.Offset + it.Content.Len()
+			at = content.Part{Offset: l.Size + int64(pad), Content: it.Content, ID: it.ID}
+			l.Parts = append(l.Parts, at)
+			l.Size = at.End()
 			if opt.ShareEqual && it.Content.Len() > 0 {
 				stored[it.Content.Len()] = append(stored[it.Content.Len()], at)
 			}
 		}
-		l.Header = binary.LittleEndian.AppendUint64(l.Header, uint64(at.Offset))
-		l.Header = binary.LittleEndian.AppendUint64(l.Header, uint64(it.Content.Len()))
-		l.Header = binary.LittleEndian.AppendUint64(l.Header, uint64(len(it.ID)))
-		l.Header = append(l.Header, it.ID...)
+		header = le.AppendUint64(header, uint64(at.Offset))
+		header = le.AppendUint64(header, uint64(it.Content.Len()))
+		header = le.AppendUint64(header, uint64(len(it.ID)))
+		header = append(header, it.ID...)
 	}
+	l.Parts[0].Content = content.Memory(header)
 	return l, nil
 }
 
 // find returns the stored content that equals c. All stored contents have the
 // size of c.
-func find(stored []Placed, c content.Content) (Placed, bool) {
+func find(stored []content.Part, c content.Content) (content.Part, bool) {
 	for _, p := range stored {
 		if bytes.Equal(p.Content.Bytes(), c.Bytes()) {
 			return p, true
 		}
 	}
-	return Placed{}, false
+	return content.Part{}, false
 }
 
 // Write writes the bundle to sink from start to end. A caller that can write at
-// offsets may write Header and Contents in parallel instead.
-func (l *Layout) Write(sink content.Sink) error {
-	return content.WriteParts(sink, l.Parts(), l.Size)
-}
-
-// Parts returns the header and the contents, in order.
-func (l *Layout) Parts() []content.Part {
-	parts := []content.Part{{Content: content.Memory(l.Header)}}
-	for _, p := range l.Contents {
-		parts = append(parts, content.Part{Offset: p.Offset, Content: p.Content})
-	}
-	return parts
-}
+// offsets may write the parts in parallel instead.
+func (l *Layout) Write(sink content.Sink) error { return content.WriteParts(sink, l.Parts, l.Size) }
 
 // distinct reports an error if two items have the same ID.
 func distinct(items []Item) error {

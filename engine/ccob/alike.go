@@ -9,6 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/rules-offload/rules_offload/engine/budget"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // Data that frames have in common, such as tables of constants or compressed debug sections,
@@ -42,7 +43,7 @@ type contentSample struct {
 
 // alike reports whether frames have so much in common that cuts between them would cost more
 // than they save.
-func alike(ctx context.Context, b *budget.Budget, frames [][]Piece) (bool, error) {
+func alike(ctx context.Context, b *budget.Budget, frames [][]content.Part) (bool, error) {
 	if len(frames) < 2 {
 		return false, nil
 	}
@@ -73,7 +74,7 @@ func alike(ctx context.Context, b *budget.Budget, frames [][]Piece) (bool, error
 	}
 	if noise > fresh/noisePart {
 		last := frames[len(frames)-1]
-		size := last[len(last)-1].end() - frames[0][0].Offset
+		size := last[len(last)-1].End() - frames[0][0].Offset
 		return size < noiseFrom || shared > fresh/sharedMostNoise, nil
 	}
 	return shared > fresh/sharedMost, nil
@@ -81,7 +82,7 @@ func alike(ctx context.Context, b *budget.Budget, frames [][]Piece) (bool, error
 
 // sampleFrame samples the largest entry of a frame, which represents the
 // others.
-func sampleFrame(frame []Piece) ([]contentSample, error) {
+func sampleFrame(frame []content.Part) ([]contentSample, error) {
 	c := frame[0].Content
 	for _, p := range frame {
 		if p.Content.Len() > c.Len() {

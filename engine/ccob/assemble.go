@@ -155,20 +155,9 @@ func (plan *Plan) encodeFrame(ctx context.Context, parts []placed, start, end in
 			return err
 		}}
 		if alone != nil {
-			units = append(units, func(ctx context.Context) error {
-				h := NewHasher()
-				for b := raw; len(b) > 0; {
-					if ctx.Err() != nil {
-						return context.Cause(ctx)
-					}
-					n, _ := h.Write(b[:min(len(b), hashRead)])
-					if o.Done != nil {
-						o.Done(int64(n))
-					}
-					b = b[n:]
-				}
-				hash = h.Sum()
-				return nil
+			units = append(units, func(ctx context.Context) (err error) {
+				hash, err = hashOf(ctx, raw, o.Done)
+				return err
 			})
 		}
 		return b.Each(ctx, len(units), func(ctx context.Context, i int) error { return units[i](ctx) })

@@ -9,10 +9,11 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rules-offload/rules_offload/engine/budget"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // benchSample is a bundle of 27 MB.
-func benchSample() ([]Piece, []byte) { return sample(4096, 5<<20, processors...) }
+func benchSample() ([]content.Part, []byte) { return sample(4096, 5<<20, processors...) }
 
 // foreign is LLVM's form: one frame with its size.
 func foreign(b *testing.B, raw []byte) []byte {

@@ -36,7 +36,7 @@ func code(family, own uint64, n int) []byte {
 }
 
 // plain lays out a plain bundle: its pieces, and the bytes they make.
-func plain(align int64, ids []string, contents [][]byte) ([]Piece, []byte) {
+func plain(align int64, ids []string, contents [][]byte) ([]content.Part, []byte) {
 	size := int64(32)
 	for _, id := range ids {
 		size += 24 + int64(len(id))
@@ -44,14 +44,14 @@ func plain(align int64, ids []string, contents [][]byte) ([]Piece, []byte) {
 	pos := size
 	h := append([]byte(plainMagic), make([]byte, 8)...)
 	binary.LittleEndian.PutUint64(h[24:], uint64(len(ids)))
-	pieces := []Piece{{}}
+	pieces := []content.Part{{}}
 	for i, id := range ids {
 		pos = (pos + align - 1) / align * align
 		h = binary.LittleEndian.AppendUint64(h, uint64(pos))
 		h = binary.LittleEndian.AppendUint64(h, uint64(len(contents[i])))
 		h = binary.LittleEndian.AppendUint64(h, uint64(len(id)))
 		h = append(h, id...)
-		pieces = append(pieces, Piece{Offset: pos, Content: content.Memory(contents[i]), ID: id})
+		pieces = append(pieces, content.Part{Offset: pos, Content: content.Memory(contents[i]), ID: id})
 		pos += int64(len(contents[i]))
 	}
 	pieces[0].Content = content.Memory(h)
@@ -63,7 +63,7 @@ func plain(align int64, ids []string, contents [][]byte) ([]Piece, []byte) {
 }
 
 // sample returns a bundle of a host entry and an entry for each processor, size bytes each.
-func sample(align int64, size int, processors ...string) ([]Piece, []byte) {
+func sample(align int64, size int, processors ...string) ([]content.Part, []byte) {
 	ids, contents := []string{"host-x86_64-unknown-linux-gnu-"}, [][]byte{nil}
 	for i, p := range processors {
 		id := "hipv4-amdgcn-amd-amdhsa--" + p
@@ -76,7 +76,7 @@ func sample(align int64, size int, processors ...string) ([]Piece, []byte) {
 var processors = []string{"gfx1010", "gfx1030", "gfx1100", "gfx803", "gfx90a"}
 
 // encode is Encode to memory.
-func encode(t testing.TB, pieces []Piece, o EncodeOptions) []byte {
+func encode(t testing.TB, pieces []content.Part, o EncodeOptions) []byte {
 	t.Helper()
 	var b content.Buffer
 	s, err := Encode(context.Background(), &b, pieces, o)

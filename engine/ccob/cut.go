@@ -13,15 +13,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
-// Piece is a range of raw bytes: the header of the plain bundle or an entry.
-type Piece struct {
-	Offset  int64           // in the raw bytes; bytes between pieces are zero
-	Content content.Content // may be empty
-	ID      string          // entry ID, empty for the header
-}
-
-func (p Piece) end() int64 { return p.Offset + p.Content.Len() }
-
 // Frames selects how the raw bytes are divided into zstd frames. A frame can be
 // decoded separately but cannot reference data in other frames, and entries for
 // related processors are very similar.
@@ -57,8 +48,8 @@ var halfLeast int64 = 256 << 20
 
 // cut returns the pieces of each frame. A frame contains the raw bytes from its
 // first piece to the first piece of the next frame.
-func cut(ctx context.Context, b *budget.Budget, pieces []Piece, how Frames, level Level) ([][]Piece, error) {
-	whole := [][]Piece{pieces}
+func cut(ctx context.Context, b *budget.Budget, pieces []content.Part, how Frames, level Level) ([][]content.Part, error) {
+	whole := [][]content.Part{pieces}
 	least := int64(0)
 	if how == FramesAuto {
 		least = autoLeast
@@ -66,10 +57,10 @@ func cut(ctx context.Context, b *budget.Budget, pieces []Piece, how Frames, leve
 			least = autoLeastSmall
 		}
 	}
-	if how == FramesOne || len(pieces) < 2 || how == FramesAuto && pieces[len(pieces)-1].end()-pieces[0].Offset < max(least, autoFrom) {
+	if how == FramesOne || len(pieces) < 2 || how == FramesAuto && pieces[len(pieces)-1].End()-pieces[0].Offset < max(least, autoFrom) {
 		return whole, nil
 	}
-	var list [][]Piece
+	var list [][]content.Part
 	start := 0
 	for i := 1; i < len(pieces); i++ {
 		// A frame without content is useless, so do not cut before empty pieces.
@@ -89,7 +80,7 @@ func cut(ctx context.Context, b *budget.Budget, pieces []Piece, how Frames, leve
 			return nil, err
 		}
 	}
-	var halved [][]Piece
+	var halved [][]content.Part
 	for _, run := range list {
 		halved = append(halved, halves(run)...)
 	}
@@ -102,8 +93,8 @@ func cut(ctx context.Context, b *budget.Budget, pieces []Piece, how Frames, leve
 // halves divides a run of entries of half a gigabyte or more near the middle, and then the
 // halves. Otherwise the time and memory for decoding the last entry would grow with the
 // size of all entries.
-func halves(run []Piece) [][]Piece {
-	start, end := run[0].Offset, run[len(run)-1].end()
+func halves(run []content.Part) [][]content.Part {
+	start, end := run[0].Offset, run[len(run)-1].End()
 	middle, most := 0, halfLeast-1
 	for i := 1; i < len(run); i++ {
 		if half := min(run[i].Offset-start, end-run[i].Offset); half > most && run[i].Content.Len() > 0 {
@@ -111,20 +102,20 @@ func halves(run []Piece) [][]Piece {
 		}
 	}
 	if middle == 0 {
-		return [][]Piece{run}
+		return [][]content.Part{run}
 	}
 	return append(halves(run[:middle]), halves(run[middle:])...)
 }
 
 // cutsHere reports whether FramesAuto begins a frame with piece i, if the previous frame
 // begins with piece start.
-func cutsHere(pieces []Piece, start, i int, least int64) bool {
+func cutsHere(pieces []content.Part, start, i int, least int64) bool {
 	return Family(pieces[i].ID) != Family(pieces[i-1].ID) && pieces[i].Offset-pieces[start].Offset >= least
 }
 
 // joinFamilies removes cuts between entries of one family that are within LLVM's window
 // of each other.
-func joinFamilies(list [][]Piece) [][]Piece {
+func joinFamilies(list [][]content.Part) [][]content.Part {
 	type place struct {
 		frame  int
 		offset int64
@@ -145,7 +136,7 @@ func joinFamilies(list [][]Piece) [][]Piece {
 			last[family] = place{i, p.Offset}
 		}
 	}
-	var frames [][]Piece
+	var frames [][]content.Part
 	for i, run := range list {
 		if joined[i] {
 			n := len(frames) - 1
@@ -159,8 +150,8 @@ func joinFamilies(list [][]Piece) [][]Piece {
 
 // joinAlike removes cuts that would cost too much, between frames that together are
 // smaller than LLVM's window.
-func joinAlike(ctx context.Context, b *budget.Budget, list [][]Piece) ([][]Piece, error) {
-	var joined [][]Piece
+func joinAlike(ctx context.Context, b *budget.Budget, list [][]content.Part) ([][]content.Part, error) {
+	var joined [][]content.Part
 	for len(list) > 0 {
 		n := 1
 		for n < len(list) && list[0][0].ID != "" && list[n][0].Offset-list[0][0].Offset < autoLeastSmall {
@@ -193,7 +184,7 @@ func Family(id string) string {
 
 // checkPieces reports an error for pieces that are out of order, and returns
 // the raw size.
-func checkPieces(pieces []Piece) (int64, error) {
+func checkPieces(pieces []content.Part) (int64, error) {
 	end := int64(0)
 	for i, p := range pieces {
 		if p.Offset < end {
@@ -202,7 +193,7 @@ func checkPieces(pieces []Piece) (int64, error) {
 		if p.Offset > math.MaxInt64-p.Content.Len() {
 			return 0, errors.New("the bundle is too large")
 		}
-		end = p.end()
+		end = p.End()
 	}
 	return end, nil
 }

@@ -261,11 +261,10 @@ func (r *Reader) stream(ctx context.Context, limit int64, emit func([]byte) erro
 	w := newDecoderSet(r.budget.Cores(), 1, 1)
 	defer w.release()
 	total := int64(0)
-	for pos := r.h.DataOffset; pos < int64(len(r.data)) && (whole || total < limit); {
-		if r.h.Version == 1 && whole && total == limit && !isFrame(r.data[pos:]) {
-			break // the following data is not part of the bundle
+	for f, err := range frames(r.data, r.h.DataOffset) {
+		if total == limit && (!whole || r.foreign(f)) {
+			break
 		}
-		f, err := frameAt(r.data, pos)
 		if err != nil {
 			return err
 		}
@@ -281,7 +280,7 @@ func (r *Reader) stream(ctx context.Context, limit int64, emit func([]byte) erro
 				}
 			}
 			err := r.budget.WithBytes(ctx, decoderMemory(min(f.window, limit-total)), func(ctx context.Context) error {
-				n, err := r.streamFrame(ctx, w, &f, limit-total, all, emit)
+				n, err := r.streamFrame(ctx, w, f, limit-total, all, emit)
 				total += n
 				return err
 			})
@@ -292,16 +291,15 @@ func (r *Reader) stream(ctx context.Context, limit int64, emit func([]byte) erro
 				return nil
 			}
 		}
-		if err := f.walk(r.data); err != nil {
-			return err
-		}
-		pos = f.end
 	}
 	if total < limit && !r.o.Lenient {
 		return tooShort(total, r.h.RawSize)
 	}
 	return nil
 }
+
+// foreign reports whether the data at f is not part of the bundle: version 1 does not state where it ends.
+func (r *Reader) foreign(f *frame) bool { return r.h.Version == 1 && !isFrame(r.data[f.off:]) }
 
 // isFrame reports whether b begins with the magic of a zstd or skippable frame.
 func isFrame(b []byte) bool {
@@ -352,7 +350,7 @@ func (r *Reader) streamZlib(ctx context.Context, limit int64, whole bool, emit f
 
 // span is a frame with its range of the raw bytes.
 type span struct {
-	frame
+	*frame
 	raw int64
 }
 
@@ -365,34 +363,26 @@ func (r *Reader) spans(need int64) (list []span, known bool, err error) {
 		return nil, false, nil
 	}
 	raw := int64(0)
-	for pos := r.h.DataOffset; pos < int64(len(r.data)) && (raw < need || need == r.h.RawSize); {
-		if r.h.Version == 1 && raw == r.h.RawSize && !isFrame(r.data[pos:]) {
+	for f, err := range frames(r.data, r.h.DataOffset) {
+		if raw == r.h.RawSize && r.foreign(f) {
 			break
 		}
-		f, err := frameAt(r.data, pos)
 		if err != nil {
 			return nil, false, err
 		}
-		if !f.skippable {
-			if f.size < 0 {
-				return nil, false, nil
-			}
-			if f.size > r.h.RawSize-raw {
-				return nil, false, tooLong(r.h.RawSize)
-			}
-			list = append(list, span{f, raw})
-			raw += f.size
-			if raw >= need && need < r.h.RawSize {
-				break
-			}
+		if f.skippable {
+			continue
 		}
-		if err := f.walk(r.data); err != nil {
-			return nil, false, err
+		if f.size < 0 {
+			return nil, false, nil
 		}
-		if len(list) > 0 && !f.skippable {
-			list[len(list)-1].frame = f
+		if f.size > r.h.RawSize-raw {
+			return nil, false, tooLong(r.h.RawSize)
 		}
-		pos = f.end
+		list = append(list, span{f, raw})
+		if raw += f.size; raw >= need && need < r.h.RawSize {
+			break
+		}
 	}
 	if raw < need && !r.o.Lenient {
 		return nil, false, tooShort(raw, r.h.RawSize)
@@ -450,7 +440,7 @@ func (r *Reader) decode(ctx context.Context) (*Raw, error) {
 	if known {
 		err = r.budget.Each(ctx, len(spans), func(_ context.Context, i int) error {
 			s := &spans[i]
-			return r.decodeFrame(&s.frame, raw.data[s.raw:s.rawEnd()], 0)
+			return r.decodeFrame(s.frame, raw.data[s.raw:s.rawEnd()], 0)
 		})
 	} else {
 		n := 0
@@ -488,16 +478,17 @@ func (r *Reader) mostRaw() (int64, error) {
 		return r.h.RawSize, nil
 	}
 	most := int64(0)
-	for pos := r.h.DataOffset; pos < int64(len(r.data)) && (r.h.Version > 1 || isFrame(r.data[pos:])); {
-		f, err := frameAt(r.data, pos)
+	for f, err := range frames(r.data, r.h.DataOffset) {
+		if r.foreign(f) {
+			break
+		}
+		if err == nil {
+			err = f.walk(r.data)
+		}
 		if err != nil {
 			return 0, err
 		}
-		if err := f.walk(r.data); err != nil {
-			return 0, err
-		}
 		most += f.most
-		pos = f.end
 	}
 	return min(most, r.h.RawSize), nil
 }
@@ -515,15 +506,11 @@ func (r *Reader) checkRaw(ctx context.Context, raw []byte) error {
 			return err
 		}
 	}
-	h := NewHasher()
-	for len(raw) > 0 {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		n, _ := h.Write(raw[:min(len(raw), hashStep)])
-		raw = raw[n:]
+	sum, err := hashOf(ctx, raw, nil)
+	if err != nil {
+		return err
 	}
-	return r.checkHash(h.Sum())
+	return r.checkHash(sum)
 }
 
 // checkHash compares the hash of the raw bytes with the header.
@@ -568,7 +555,7 @@ func (r *Reader) extract(ctx context.Context, proof proof, ranges []Range, faile
 	case byHash:
 		return r.extractHashed(ctx, ranges)
 	case atOnce:
-		return r.extractWhole(ctx, ranges, failed)
+		return r.extractSmall(ctx, ranges, failed)
 	}
 	need := int64(0)
 	for _, g := range ranges {
@@ -666,7 +653,7 @@ func (r *Reader) run(ctx context.Context, w *decoderSet, j *job, whole bool) err
 					return err
 				}
 			}
-			if _, err := r.streamFrame(ctx, w, &s.frame, n, n == s.size, f.write); err != nil {
+			if _, err := r.streamFrame(ctx, w, s.frame, n, n == s.size, f.write); err != nil {
 				return err
 			}
 		}
@@ -679,16 +666,16 @@ func (r *Reader) run(ctx context.Context, w *decoderSet, j *job, whole bool) err
 func (r *Reader) extractHashed(ctx context.Context, ranges []Range) error {
 	h := NewHasher()
 	f := newFan(0, ranges, nil)
-	hash := func(_ int, b []byte) error {
+	hash := func(b []byte) error {
 		_, err := h.Write(b)
 		return err
 	}
-	decode := func(emit func(int, []byte) error) error {
+	decode := func(emit func([]byte) error) error {
 		return r.stream(ctx, r.h.RawSize, func(b []byte) error {
 			if err := f.write(b); err != nil {
 				return err
 			}
-			return emit(0, b)
+			return emit(b)
 		})
 	}
 	var err error

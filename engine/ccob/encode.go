@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
@@ -45,15 +46,15 @@ type Stats struct {
 // Rate returns the compression ratio.
 func (s Stats) Rate() float64 { return float64(s.RawSize) / float64(s.DataSize) }
 
-// Encode compresses a plain bundle, given as its pieces in order, and writes the
-// compressed bundle to out. The first piece is the plain bundle's header.
+// Encode compresses a plain bundle, given as its pieces in order, and writes the compressed bundle to
+// out. The first piece is the plain bundle's header. Bytes between the pieces are zero.
 //
 // Frames are compressed, and the hash is computed, in parallel. Files that begin
 // at a page boundary of the bundle are read in place; the bytes of a frame with
 // other files are copied. The header is first in the file, but computed last: if
 // out is a content.Space, frames are written as they are produced and the header
 // at the end; otherwise the compressed bundle is assembled in memory.
-func Encode(ctx context.Context, out content.Sink, raw []Piece, o EncodeOptions) (Stats, error) {
+func Encode(ctx context.Context, out content.Sink, raw []content.Part, o EncodeOptions) (Stats, error) {
 	size, err := checkPieces(raw)
 	if err != nil {
 		return Stats{}, err
@@ -193,7 +194,7 @@ const emptyFrame = "\x50\x2a\x4d\x18\x00\x00\x00\x00"
 
 // encodeFrames writes the frames to out, sets their statistics in s, and returns the index
 // with its pieces. If flags is not 0, it is the required descriptor of the first frame.
-func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s *Stats, o EncodeOptions) (x *index, flags byte, err error) {
+func encodeFrames(ctx context.Context, out io.Writer, raw []content.Part, size int64, s *Stats, o EncodeOptions) (x *index, flags byte, err error) {
 	b := orOneCore(o.Budget)
 	cuts, err := cut(ctx, b, raw, o.Frames, o.Level)
 	if err != nil {
@@ -263,7 +264,7 @@ func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s
 }
 
 // records returns how many of the pieces have a record in an index.
-func records(pieces []Piece) (n int) {
+func records(pieces []content.Part) (n int) {
 	for _, p := range pieces {
 		if p.Content.Len() > 0 {
 			n++
@@ -324,10 +325,10 @@ func (s *Stats) header() ([]byte, error) {
 // encodeFrame compresses the raw bytes from start to end, which contain the pieces, to w and
 // closes it. If beside is not nil, it meanwhile hashes as much as time permits. If it is the
 // only frame, alone is not nil. It returns the size of the frame.
-func encodeFrame(ctx context.Context, w io.WriteCloser, b *budget.Budget, pieces []Piece, start, end int64, level Level, beside *hashing, alone *single) (int64, error) {
-	parts := make([]content.Part, len(pieces))
-	for i, p := range pieces {
-		parts[i] = content.Part{Offset: p.Offset - start, Content: p.Content}
+func encodeFrame(ctx context.Context, w io.WriteCloser, b *budget.Budget, pieces []content.Part, start, end int64, level Level, beside *hashing, alone *single) (int64, error) {
+	parts := slices.Clone(pieces)
+	for i := range parts {
+		parts[i].Offset -= start
 	}
 	raw, err := joined.New(end-start, parts)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // onDisk returns the pieces with the contents of entries in files of root.
-func onDisk(t *testing.T, root *files.Root, dir string, pieces []Piece) []Piece {
+func onDisk(t *testing.T, root *files.Root, dir string, pieces []content.Part) []content.Part {
 	t.Helper()
 	list := pieces[:1:1]
 	for i, p := range pieces[1:] {

@@ -23,12 +23,8 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	pieces := []ccob.Piece{{Content: content.Memory(layout.Header)}}
-	for _, c := range layout.Contents {
-		pieces = append(pieces, ccob.Piece{Offset: c.Offset, Content: c.Content, ID: c.ID})
-	}
 	var compressed bytes.Buffer
-	stats, err := ccob.Encode(ctx, &content.WriterSink{W: &compressed}, pieces, ccob.EncodeOptions{})
+	stats, err := ccob.Encode(ctx, &content.WriterSink{W: &compressed}, layout.Parts, ccob.EncodeOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -38,7 +34,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	last := layout.Contents[1]
+	last := layout.Parts[2]
 	var out strings.Builder
 	if err := r.Extract(ctx, []ccob.Range{{Offset: last.Offset, Size: last.Content.Len(), W: &out}}); err != nil {
 		log.Fatal(err)

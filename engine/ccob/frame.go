@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"iter"
 	"math"
 	"math/bits"
 
@@ -63,6 +64,23 @@ func frameAt(data []byte, off int64) (frame, error) {
 		f.window = f.size
 	}
 	return f, nil
+}
+
+// frames returns the frames in data from pos, each before its end is known: only the next one requires it.
+func frames(data []byte, pos int64) iter.Seq2[*frame, error] {
+	return func(yield func(*frame, error) bool) {
+		for pos < int64(len(data)) {
+			f, err := frameAt(data, pos)
+			if !yield(&f, err) || err != nil {
+				return
+			}
+			if err := f.walk(data); err != nil {
+				yield(&f, err)
+				return
+			}
+			pos = f.end
+		}
+	}
 }
 
 // walk finds the end of f by reading its block headers, without decoding the

@@ -138,8 +138,8 @@ func FuzzAssemble(f *testing.F) {
 		o := EncodeOptions{Frames: how}
 		if err := errors.Join(
 			EncodePlan(context.Background(), &planned, pieces, o),
-			EncodePart(context.Background(), &first, []Piece{{Content: pieces[2].Content}}, pieces[3].Offset-pieces[2].Offset, o),
-			EncodePart(context.Background(), &second, []Piece{{Content: pieces[3].Content}}, 0, o),
+			EncodePart(context.Background(), &first, []content.Part{{Content: pieces[2].Content}}, pieces[3].Offset-pieces[2].Offset, o),
+			EncodePart(context.Background(), &second, []content.Part{{Content: pieces[3].Content}}, 0, o),
 		); err != nil {
 			f.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
@@ -43,11 +44,27 @@ func (h *Hasher) Write(p []byte) (int, error) {
 
 var zeroPage [4096]byte
 
+// hashOf returns the hash of all raw bytes. It calls done, if not nil, with the numbers of bytes hashed.
+func hashOf(ctx context.Context, raw []byte, done func(n int64)) (uint64, error) {
+	h := NewHasher()
+	for len(raw) > 0 {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		n, _ := h.Write(raw[:min(len(raw), hashRead)])
+		if done != nil {
+			done(int64(n))
+		}
+		raw = raw[n:]
+	}
+	return h.Sum(), nil
+}
+
 // Add hashes the pieces, which must begin at or after the end of the bytes
 // hashed so far. Bytes before and between them are zero. Files are read, not
 // mapped. Add returns an error if ctx is done, a file cannot be read, or a piece
 // is out of order.
-func (h *Hasher) Add(ctx context.Context, pieces ...Piece) error {
+func (h *Hasher) Add(ctx context.Context, pieces ...content.Part) error {
 	j := hashing{h: h, pieces: pieces}
 	return j.finish(ctx)
 }
@@ -55,14 +72,14 @@ func (h *Hasher) Add(ctx context.Context, pieces ...Piece) error {
 // hashing runs Add in steps.
 type hashing struct {
 	h      *Hasher
-	pieces []Piece // remaining pieces
-	off    int64   // offset in the first of them
+	pieces []content.Part // remaining pieces
+	off    int64          // offset in the first of them
 	buf    []byte
 	raw    []byte // raw bytes that need not be read because they are mapped
 	rawAt  int64  // offset of raw
 	// also, if not nil, is called with the hashed bytes of each piece, up to its
 	// end.
-	also func(p *Piece, b []byte)
+	also func(p *content.Part, b []byte)
 	err  error
 }
 
@@ -126,10 +143,10 @@ func (j *hashing) step(ctx context.Context) error {
 
 // indexing returns the hashing of all pieces, which stores their index in x. It calls
 // done, if not nil, with the numbers of bytes hashed.
-func indexing(h *Hasher, pieces []Piece, x *index, done func(n int64)) *hashing {
+func indexing(h *Hasher, pieces []content.Part, x *index, done func(n int64)) *hashing {
 	sum := xxhash.New()
 	left := int64(-1) // bytes left in a piece
-	return &hashing{h: h, pieces: pieces, also: func(p *Piece, b []byte) {
+	return &hashing{h: h, pieces: pieces, also: func(p *content.Part, b []byte) {
 		if left < 0 {
 			left = p.Content.Len()
 		}

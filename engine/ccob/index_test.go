@@ -16,7 +16,7 @@ import (
 )
 
 // indexed is a bundle with an index, and where the index begins.
-func indexed(t testing.TB) (pieces []Piece, raw, data []byte, at int) {
+func indexed(t testing.TB) (pieces []content.Part, raw, data []byte, at int) {
 	pieces, raw = sample(4096, 20_000, processors...)
 	data = encode(t, pieces, EncodeOptions{Frames: FramesEntry})
 	x := readIndex(data)
@@ -136,13 +136,13 @@ func TestIndexAndHeaderHash(t *testing.T) {
 func TestDamage(t *testing.T) {
 	ctx := context.Background()
 	forms := map[string]struct {
-		pieces []Piece
+		pieces []content.Part
 		raw    []byte
 		data   []byte
 	}{}
-	add := func(name string, pieces []Piece, raw, data []byte) {
+	add := func(name string, pieces []content.Part, raw, data []byte) {
 		forms[name] = struct {
-			pieces []Piece
+			pieces []content.Part
 			raw    []byte
 			data   []byte
 		}{pieces, raw, data}
@@ -377,39 +377,39 @@ func TestFamily(t *testing.T) {
 }
 
 func TestCut(t *testing.T) {
-	at := func(off, n int64, id string) Piece {
-		return Piece{Offset: off, Content: content.Memory(make([]byte, n)), ID: id}
+	at := func(off, n int64, id string) content.Part {
+		return content.Part{Offset: off, Content: content.Memory(make([]byte, n)), ID: id}
 	}
 	m := int64(autoLeast)
-	small := []Piece{at(0, 10, ""), at(10, 0, "host"), at(10, 5, "x-gfx900"), at(15, 5, "x-gfx1030")}
-	large := []Piece{at(0, 10, ""), at(10, 0, "host"), at(10, m, "x-gfx1010"), at(m+10, m, "x-gfx1030"), at(2*m+10, m, "x-gfx803"), at(3*m+10, m, "x-gfx90a"), at(4*m+10, 0, "x-gfx942")}
+	small := []content.Part{at(0, 10, ""), at(10, 0, "host"), at(10, 5, "x-gfx900"), at(15, 5, "x-gfx1030")}
+	large := []content.Part{at(0, 10, ""), at(10, 0, "host"), at(10, m, "x-gfx1010"), at(m+10, m, "x-gfx1030"), at(2*m+10, m, "x-gfx803"), at(3*m+10, m, "x-gfx90a"), at(4*m+10, 0, "x-gfx942")}
 	// A table of numbers, equal in all entries, next to code.
 	table := code(1, 1, 4<<20)
-	same := []Piece{at(0, 10, "")}
+	same := []content.Part{at(0, 10, "")}
 	for i, id := range []string{"x-gfx803", "x-gfx1030", "x-gfx1100"} {
-		same = append(same, Piece{Offset: same[i].end(), Content: content.Memory(slices.Concat(code(uint64(i), 2, 2<<20), table)), ID: id})
+		same = append(same, content.Part{Offset: same[i].End(), Content: content.Memory(slices.Concat(code(uint64(i), 2, 2<<20), table)), ID: id})
 	}
 	// A family in two places, not farther from each other than LLVM's window.
-	mixed := []Piece{at(0, 10, ""), at(10, 0, "host"), at(10, m, "x-gfx1030"), at(m+10, m, "x-gfx900"), at(2*m+10, m, "x-gfx1010"), at(3*m+10, m, "x-gfx906"), at(4*m+10, m, "x-gfx1100")}
+	mixed := []content.Part{at(0, 10, ""), at(10, 0, "host"), at(10, m, "x-gfx1030"), at(m+10, m, "x-gfx900"), at(2*m+10, m, "x-gfx1010"), at(3*m+10, m, "x-gfx906"), at(4*m+10, m, "x-gfx1100")}
 	h := halfLeast / 2
-	huge := []Piece{at(0, 10, ""), at(10, 0, "host"), at(10, h, "x-gfx900"), at(h+10, h, "x-gfx906"), at(2*h+10, h, "x-gfx908"), at(3*h+10, h-1, "x-gfx90a"), at(4*h+9, 1, "x-gfx942")}
+	huge := []content.Part{at(0, 10, ""), at(10, 0, "host"), at(10, h, "x-gfx900"), at(h+10, h, "x-gfx906"), at(2*h+10, h, "x-gfx908"), at(3*h+10, h-1, "x-gfx90a"), at(4*h+9, 1, "x-gfx942")}
 	// Compressed debug sections that are equal in all entries: one frame, up to the size of LLVM's
 	// window.
 	noise := make([]byte, 20<<20)
 	rand.NewChaCha8([32]byte{}).Read(noise)
-	dense := []Piece{at(0, 10, "")}
+	dense := []content.Part{at(0, 10, "")}
 	for _, id := range []string{"x-gfx803", "x-gfx1030", "x-gfx1100", "x-gfx1101", "x-gfx1102", "x-gfx1150", "x-gfx1151", "x-gfx1200", "x-gfx90a"} {
-		dense = append(dense, Piece{Offset: dense[len(dense)-1].end(), Content: content.Memory(noise), ID: id})
+		dense = append(dense, content.Part{Offset: dense[len(dense)-1].End(), Content: content.Memory(noise), ID: id})
 	}
 	// Each with its own: little is lost, if it is large.
-	own := []Piece{at(0, 10, "")}
+	own := []content.Part{at(0, 10, "")}
 	for i, id := range []string{"x-gfx803", "x-gfx1030", "x-gfx1100"} {
 		noise := make([]byte, 14<<20)
 		rand.NewChaCha8([32]byte{byte(i)}).Read(noise)
-		own = append(own, Piece{Offset: own[i].end(), Content: content.Memory(noise), ID: id})
+		own = append(own, content.Part{Offset: own[i].End(), Content: content.Memory(noise), ID: id})
 	}
 	for _, tt := range []struct {
-		pieces []Piece
+		pieces []content.Part
 		how    Frames
 		want   []int
 	}{

@@ -25,7 +25,7 @@ import (
 // EncodePart compresses the pieces and the zeros after them up to size, and writes the
 // result to out with an index. The offsets of the pieces are relative to the part. The
 // result is one zstd frame, or several if the pieces are large (see FramesAuto).
-func EncodePart(ctx context.Context, out content.Sink, pieces []Piece, size int64, o EncodeOptions) error {
+func EncodePart(ctx context.Context, out content.Sink, pieces []content.Part, size int64, o EncodeOptions) error {
 	end, err := checkPieces(pieces)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func EncodePart(ctx context.Context, out content.Sink, pieces []Piece, size int6
 }
 
 // indexPieces returns the non-empty pieces with their XXH64.
-func indexPieces(pieces []Piece, sums []uint64) []indexPiece {
+func indexPieces(pieces []content.Part, sums []uint64) []indexPiece {
 	var list []indexPiece
 	for i, p := range pieces {
 		if n := p.Content.Len(); n > 0 {
@@ -94,7 +94,7 @@ func sum(ctx context.Context, c content.Content, pass func([]byte) error) (uint6
 type Part struct {
 	RawSize int64           // decompressed size in bytes
 	data    content.Content // without the index
-	frames  []frame
+	frames  []*frame
 	index   *index
 }
 
@@ -107,19 +107,17 @@ func ParsePart(c content.Content) (*Part, error) {
 	}
 	p := &Part{RawSize: x.raw, data: c.Slice(0, int64(len(data))-x.size), index: x}
 	raw := int64(0)
-	for pos := int64(0); pos < p.data.Len(); {
-		f, err := frameAt(p.data.Bytes(), pos)
+	for f, err := range frames(p.data.Bytes(), 0) {
+		if err == nil {
+			err = f.walk(p.data.Bytes())
+		}
 		if err != nil {
 			return nil, err
 		}
-		if err := f.walk(p.data.Bytes()); err != nil {
-			return nil, err
-		}
 		if f.skippable || f.size < 0 || f.size > x.raw-raw {
-			return nil, fault(pos, Other, "a frame lies outside of the part of 0x%x raw bytes", x.raw)
+			return nil, fault(f.off, Other, "a frame lies outside of the part of 0x%x raw bytes", x.raw)
 		}
 		raw += f.size
-		pos = f.end
 		p.frames = append(p.frames, f)
 	}
 	if raw != x.raw {
@@ -131,11 +129,10 @@ func ParsePart(c content.Content) (*Part, error) {
 // decode decodes the part into dst, which has its RawSize.
 func (p *Part) decode(ctx context.Context, dst []byte) error {
 	r := Reader{data: p.data.Bytes()}
-	for i := range p.frames {
+	for _, f := range p.frames {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		f := &p.frames[i]
 		if err := r.decodeFrame(f, dst[:f.size], 0); err != nil {
 			return err
 		}

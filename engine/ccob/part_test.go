@@ -15,10 +15,10 @@ import (
 
 // parts makes a part of each range of pieces that belong together. If pad is set, a
 // part includes the zeros after it.
-func parts(t testing.TB, pieces []Piece, together func(a, b Piece) bool, pad bool, o EncodeOptions) []*Part {
+func parts(t testing.TB, pieces []content.Part, together func(a, b content.Part) bool, pad bool, o EncodeOptions) []*Part {
 	t.Helper()
 	var list []*Part
-	pieces = slices.DeleteFunc(slices.Clone(pieces[1:]), func(p Piece) bool { return p.Content.Len() == 0 })
+	pieces = slices.DeleteFunc(slices.Clone(pieces[1:]), func(p content.Part) bool { return p.Content.Len() == 0 })
 	for len(pieces) > 0 {
 		n := 1
 		for n < len(pieces) && together(pieces[n-1], pieces[n]) {
@@ -34,11 +34,11 @@ func parts(t testing.TB, pieces []Piece, together func(a, b Piece) bool, pad boo
 	return list
 }
 
-func never(a, b Piece) bool { return false }
+func never(a, b content.Part) bool { return false }
 
-func families(a, b Piece) bool { return Family(a.ID) == Family(b.ID) }
+func families(a, b content.Part) bool { return Family(a.ID) == Family(b.ID) }
 
-func part(t testing.TB, pieces []Piece, size int64, o EncodeOptions) *Part {
+func part(t testing.TB, pieces []content.Part, size int64, o EncodeOptions) *Part {
 	t.Helper()
 	pieces = slices.Clone(pieces)
 	for i, first := 0, pieces[0].Offset; i < len(pieces); i++ {
@@ -56,7 +56,7 @@ func part(t testing.TB, pieces []Piece, size int64, o EncodeOptions) *Part {
 	return part
 }
 
-func plan(t testing.TB, pieces []Piece, o EncodeOptions) *Plan {
+func plan(t testing.TB, pieces []content.Part, o EncodeOptions) *Plan {
 	t.Helper()
 	var b content.Buffer
 	o.Budget = cores
@@ -120,13 +120,13 @@ func TestAssembleLarge(t *testing.T) {
 	if len(plan.starts) != 4 {
 		t.Fatalf("%d frames are planned", len(plan.starts))
 	}
-	for name, together := range map[string]func(a, b Piece) bool{"families": families, "entries": never} {
+	for name, together := range map[string]func(a, b content.Part) bool{"families": families, "entries": never} {
 		if got := assemble(t, plan, parts(t, pieces, together, true, EncodeOptions{}), EncodeOptions{Budget: cores}); !bytes.Equal(got, want) {
 			t.Errorf("%s: %d other bytes, want %d", name, len(got), len(want))
 		}
 	}
 	// A part is not cut by the plan.
-	all := parts(t, pieces, func(a, b Piece) bool { return true }, true, EncodeOptions{})
+	all := parts(t, pieces, func(a, b content.Part) bool { return true }, true, EncodeOptions{})
 	data := assemble(t, plan, all, EncodeOptions{})
 	readAll(t, data, raw, Options{Hash: HashFull})
 	if !bytes.Contains(data, all[0].data.Bytes()) {
@@ -183,7 +183,7 @@ func TestAssembleRefuses(t *testing.T) {
 		"order":          {assemble(right, with(2, list[3]), 0), "part 3 of"},
 		"missing":        {assemble(right, list[:last], 0), "of the plan are in no part"},
 		"twice":          {assemble(right, append(slices.Clone(list), list[last]), 0), "the plan has only 0 left"},
-		"other content":  {assemble(right, with(2, part(t, []Piece{{Content: content.Memory(make([]byte, pieces[3].Content.Len()))}}, 0, EncodeOptions{})), 0), "the part belongs to another bundle"},
+		"other content":  {assemble(right, with(2, part(t, []content.Part{{Content: content.Memory(make([]byte, pieces[3].Content.Len()))}}, 0, EncodeOptions{})), 0), "the part belongs to another bundle"},
 		"over the end":   {assemble(right, with(last, &wide), 0), "overlap adjacent parts"},
 		"over the next":  {assemble(right, with(last-1, &over), 0), "overlap adjacent parts"},
 		"version":        {assemble(right, list, 1), "version 1"},
@@ -214,7 +214,7 @@ func parsePlan(b []byte) error {
 }
 
 func TestHasherZeros(t *testing.T) {
-	pieces := []Piece{{Content: content.Memory([]byte("a"))}, {Offset: 20_000_000, Content: content.Memory([]byte("b"))}}
+	pieces := []content.Part{{Content: content.Memory([]byte("a"))}, {Offset: 20_000_000, Content: content.Memory([]byte("b"))}}
 	raw := make([]byte, 20_000_001)
 	raw[0], raw[len(raw)-1] = 'a', 'b'
 	a, b := NewHasher(), NewHasher()
@@ -230,7 +230,7 @@ func TestHasherZeros(t *testing.T) {
 func TestEncodeRefuses(t *testing.T) {
 	ctx := context.Background()
 	one := content.Memory([]byte("abc"))
-	for name, pieces := range map[string][]Piece{
+	for name, pieces := range map[string][]content.Part{
 		"overlap":  {{Content: one}, {Offset: 2, Content: one}},
 		"negative": {{Offset: -1, Content: one}},
 		"overflow": {{Offset: math.MaxInt64 - 1, Content: one}},

@@ -33,7 +33,7 @@ const planTail = 24
 // EncodePlan writes the plan of a plain bundle, given as its pieces in order. The
 // first piece is the plain bundle's header. The options Level and Frames must be those
 // of the compressed bundle.
-func EncodePlan(ctx context.Context, out content.Sink, pieces []Piece, o EncodeOptions) error {
+func EncodePlan(ctx context.Context, out content.Sink, pieces []content.Part, o EncodeOptions) error {
 	size, err := checkPieces(pieces)
 	if err != nil {
 		return err
@@ -85,31 +85,31 @@ func EncodePlan(ctx context.Context, out content.Sink, pieces []Piece, o EncodeO
 
 // sumAndHash sets sums to the XXH64 of the pieces and returns the hash of all raw bytes.
 // The hash runs on one core; reading and the sums run on another.
-func sumAndHash(ctx context.Context, pieces []Piece, sums []uint64, done func(n int64)) (uint64, error) {
+func sumAndHash(ctx context.Context, pieces []content.Part, sums []uint64, done func(n int64)) (uint64, error) {
 	h := NewHasher()
-	err := pumped(func(i int, b []byte) error {
-		if h.Size() < pieces[i].Offset {
-			if err := h.Add(ctx, Piece{Offset: pieces[i].Offset}); err != nil {
-				return err
-			}
-		}
+	err := pumped(func(b []byte) error {
 		h.Write(b)
-		if done != nil {
-			done(int64(len(b)))
+		return context.Cause(ctx)
+	}, func(emit func([]byte) error) error {
+		counted := func(b []byte) error {
+			if done != nil {
+				done(int64(len(b)))
+			}
+			return emit(b)
 		}
-		return nil
-	}, func(emit func(int, []byte) error) error {
+		end := int64(0)
 		for i, p := range pieces {
-			var err error
-			if sums[i], err = sum(ctx, p.Content, func(b []byte) error { return emit(i, b) }); err != nil {
+			err := content.WriteZeros(writerFunc(emit), p.Offset-end)
+			if err == nil {
+				sums[i], err = sum(ctx, p.Content, counted)
+			}
+			if err != nil {
 				return err
 			}
+			end = p.End()
 		}
 		return nil
 	})
-	if err == nil && len(pieces) > 0 {
-		err = h.Add(ctx, Piece{Offset: pieces[len(pieces)-1].end()}) // empty pieces at the end
-	}
 	return h.Sum(), err
 }
 

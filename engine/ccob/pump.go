@@ -19,15 +19,12 @@ var errStopped = errors.New("the reader of the bytes has stopped")
 // chunks is a pool of chunks.
 var chunks = sync.Pool{New: func() any { return &chunk{b: make([]byte, 0, pumpChunk)} }}
 
-// chunk holds bytes for the consumer with a number set by the producer.
-type chunk struct {
-	i int
-	b []byte
-}
+// chunk holds bytes for the consumer.
+type chunk struct{ b []byte }
 
 // pumped runs produce with a function that passes copies of bytes to consume,
 // which runs on another core.
-func pumped(consume func(i int, b []byte) error, produce func(emit func(i int, b []byte) error) error) error {
+func pumped(consume func(b []byte) error, produce func(emit func(b []byte) error) error) error {
 	full, free := make(chan *chunk, pumpAhead), make(chan *chunk, pumpAhead)
 	for range pumpAhead {
 		free <- chunks.Get().(*chunk)
@@ -37,7 +34,7 @@ func pumped(consume func(i int, b []byte) error, produce func(emit func(i int, b
 	go func() {
 		defer close(done)
 		for c := range full {
-			if failure = guard.Contain(func() error { return consume(c.i, c.b) }); failure != nil {
+			if failure = guard.Contain(func() error { return consume(c.b) }); failure != nil {
 				return
 			}
 			c.b = c.b[:0]
@@ -45,30 +42,19 @@ func pumped(consume func(i int, b []byte) error, produce func(emit func(i int, b
 		}
 	}()
 	cur := <-free
-	next := func() error {
-		full <- cur // the channel has capacity for every chunk
-		select {
-		case cur = <-free:
-			return nil
-		case <-done:
-			return errStopped
-		}
-	}
 	err := guard.Contain(func() error {
-		return produce(func(i int, b []byte) error {
-			if cur.i != i && len(cur.b) > 0 {
-				if err := next(); err != nil {
-					return err
-				}
-			}
-			for cur.i = i; len(b) > 0; cur.i = i {
+		return produce(func(b []byte) error {
+			for len(b) > 0 {
 				n := min(len(b), pumpChunk-len(cur.b))
 				cur.b = append(cur.b, b[:n]...)
-				b = b[n:]
-				if len(cur.b) == pumpChunk {
-					if err := next(); err != nil {
-						return err
-					}
+				if b = b[n:]; len(cur.b) < pumpChunk {
+					return nil
+				}
+				full <- cur // the channel has capacity for every chunk
+				select {
+				case cur = <-free:
+				case <-done:
+					return errStopped
 				}
 			}
 			return nil

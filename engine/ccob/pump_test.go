@@ -4,47 +4,43 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"maps"
+	"slices"
 	"strings"
 	"testing"
 )
 
 func TestPumped(t *testing.T) {
-	want := map[int][]byte{}
+	var want []byte
 	for i := range 5 {
-		want[i] = bytes.Repeat([]byte{byte(i), 1, 2, 3, 4, 5, 6}, 1+i*100_000)
+		want = append(want, bytes.Repeat([]byte{byte(i), 1, 2, 3, 4, 5, 6}, 1+i*100_000)...)
 	}
-	produce := func(emit func(int, []byte) error) error {
-		for i := range 5 {
-			for rest := want[i]; len(rest) > 0; {
-				n := min(len(rest), 100_001)
-				if err := emit(i, rest[:n]); err != nil {
-					return err
-				}
-				rest = rest[n:]
+	produce := func(emit func([]byte) error) error {
+		for part := range slices.Chunk(want, 100_001) {
+			if err := emit(part); err != nil {
+				return err
 			}
 		}
 		return nil
 	}
-	got := map[int][]byte{}
-	err := pumped(func(i int, b []byte) error {
-		got[i] = append(got[i], b...)
+	var got []byte
+	err := pumped(func(b []byte) error {
+		got = append(got, b...)
 		return nil
 	}, produce)
-	if err != nil || !maps.EqualFunc(got, want, bytes.Equal) {
+	if err != nil || !bytes.Equal(got, want) {
 		t.Errorf("other bytes, %v", err)
 	}
 
 	bad := errors.New("bad")
 	calls := 0
-	err = pumped(func(int, []byte) error { calls++; return bad }, produce)
+	err = pumped(func([]byte) error { calls++; return bad }, produce)
 	if err != bad || calls != 1 {
 		t.Errorf("%v after %d calls", err, calls)
 	}
-	if err := pumped(func(int, []byte) error { return nil }, func(func(int, []byte) error) error { return bad }); err != bad {
+	if err := pumped(func([]byte) error { return nil }, func(func([]byte) error) error { return bad }); err != bad {
 		t.Error(err)
 	}
-	err = pumped(func(int, []byte) error { panic("in the consumer") }, produce)
+	err = pumped(func([]byte) error { panic("in the consumer") }, produce)
 	if err == nil || !strings.Contains(err.Error(), "in the consumer") {
 		t.Error(err)
 	}

@@ -121,12 +121,10 @@ func framesEnd(data []byte, h *Header) bool {
 	if h.Method != Zstd {
 		return false // unknown without decoding
 	}
-	for pos := h.DataOffset; pos < int64(len(data)); {
-		f, err := frameAt(data, pos)
-		if err != nil || f.walk(data) != nil {
+	for _, err := range frames(data, h.DataOffset) {
+		if err != nil {
 			return false
 		}
-		pos = f.end
 	}
 	return true
 }
@@ -208,14 +206,14 @@ func (r *Reader) readPrefix(ctx context.Context, proof proof, n, head int64) (ou
 		if r.o.Batch != nil && r.o.Hash.auto() && r.h.RawSize <= wholeMost {
 			// Reading contents decodes everything. A fault may be in data that is never
 			// read.
-			if raw, err := r.decodeHead(ctx, n); err == nil {
+			if raw, err := r.readSmall(ctx, n, checkNothing, nil); err == nil {
 				return raw, nil
 			}
 		}
 		err = r.stream(ctx, n, take)
 	case atOnce:
 		var raw []byte
-		if raw, err = r.decodeWhole(ctx, false); err == nil {
+		if raw, err = r.readSmall(ctx, r.h.RawSize, checkFrames, nil); err == nil {
 			if r.o.Batch != nil {
 				return raw[:n:n], nil
 			}

@@ -371,7 +371,7 @@ func TestCancel(t *testing.T) {
 func TestShortPrefix(t *testing.T) {
 	raw := bytes.Repeat([]byte("some device code "), 50)
 	var out content.Buffer
-	if _, err := Encode(t.Context(), &out, []Piece{{Content: content.Memory(raw)}}, EncodeOptions{Frames: FramesOne}); err != nil {
+	if _, err := Encode(t.Context(), &out, []content.Part{{Content: content.Memory(raw)}}, EncodeOptions{Frames: FramesOne}); err != nil {
 		t.Fatal(err)
 	}
 	data := out.Bytes()

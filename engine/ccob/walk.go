@@ -114,12 +114,14 @@ func (h *Header) StreamEnd(data []byte) (int64, error) {
 		return zlibEnd(data, h)
 	}
 	pos, raw := h.DataOffset, int64(0)
-	for pos < int64(len(data)) && isFrame(data[pos:]) {
-		f, err := frameAt(data, pos)
-		if err != nil {
-			return 0, err
+	for f, err := range frames(data, pos) {
+		if !isFrame(data[f.off:]) {
+			break
 		}
-		if err := f.walk(data); err != nil {
+		if err == nil {
+			err = f.walk(data)
+		}
+		if err != nil {
 			return 0, err
 		}
 		raw += max(f.size, 0)

@@ -74,7 +74,11 @@ type Space interface {
 type Part struct {
 	Offset  int64
 	Content Content
+	ID      string // of the entry of a bundle; "" for other parts
 }
+
+// End returns the offset after the part.
+func (p Part) End() int64 { return p.Offset + p.Content.Len() }
 
 // Sink receives the output of a writer, in order.
 type Sink interface {
@@ -101,7 +105,7 @@ func WriteParts(sink Sink, parts []Part, size int64) error {
 		if err := sink.Append(p.Content); err != nil {
 			return err
 		}
-		at = p.Offset + p.Content.Len()
+		at = p.End()
 	}
 	if size > at {
 		return sink.Zeros(size - at)

@@ -83,7 +83,7 @@ func container(version uint16, method uint16, raw, data []byte) []byte {
 func forms(t *testing.T, r *rand.Rand) []*form {
 	ids := []string{"host-x86_64-unknown-linux-gnu-", "hipv4-amdgcn-amd-amdhsa--gfx906", "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+", "hipv4-amdgcn-amd-amdhsa--gfx1100"}
 	var all []*form
-	bundled := func(name string, size, weight int, align uint64, compress func(pieces []ccob.Piece, raw []byte) []byte) *form {
+	bundled := func(name string, size, weight int, align uint64, compress func(pieces []content.Part, raw []byte) []byte) *form {
 		f := &form{name: name, ids: ids, contents: map[string][]byte{}, weight: weight}
 		var items []bundle.Item
 		for i, id := range ids {
@@ -97,24 +97,20 @@ func forms(t *testing.T, r *rand.Rand) []*form {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pieces := []ccob.Piece{{Content: content.Memory(layout.Header)}}
-		for _, p := range layout.Contents {
-			pieces = append(pieces, ccob.Piece{Offset: p.Offset, Content: p.Content, ID: p.ID})
-		}
-		f.data = compress(pieces, fixture.Bytes(t, layout.Write))
+		f.data = compress(layout.Parts, fixture.Bytes(t, layout.Write))
 		all = append(all, f)
 		return f
 	}
-	ours := func(opt ccob.EncodeOptions) func([]ccob.Piece, []byte) []byte {
-		return func(pieces []ccob.Piece, raw []byte) []byte {
+	ours := func(opt ccob.EncodeOptions) func([]content.Part, []byte) []byte {
+		return func(pieces []content.Part, raw []byte) []byte {
 			return fixture.Bytes(t, func(out content.Sink) error {
 				_, err := ccob.Encode(t.Context(), out, pieces, opt)
 				return err
 			})
 		}
 	}
-	zstdForm := func(version uint16, opt ...zstd.EOption) func([]ccob.Piece, []byte) []byte {
-		return func(_ []ccob.Piece, raw []byte) []byte {
+	zstdForm := func(version uint16, opt ...zstd.EOption) func([]content.Part, []byte) []byte {
+		return func(_ []content.Part, raw []byte) []byte {
 			w, err := zstd.NewWriter(nil, opt...)
 			if err != nil {
 				t.Fatal(err)
@@ -122,8 +118,8 @@ func forms(t *testing.T, r *rand.Rand) []*form {
 			return container(version, 1, raw, w.EncodeAll(raw, nil))
 		}
 	}
-	zlibForm := func(version uint16) func([]ccob.Piece, []byte) []byte {
-		return func(_ []ccob.Piece, raw []byte) []byte {
+	zlibForm := func(version uint16) func([]content.Part, []byte) []byte {
+		return func(_ []content.Part, raw []byte) []byte {
 			var b bytes.Buffer
 			w := zlib.NewWriter(&b)
 			w.Write(raw)

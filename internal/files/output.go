@@ -273,25 +273,36 @@ func (o *Output) put(c content.Content, off int64) error {
 func (o *Output) acquire() (*os.File, error) {
 	for {
 		o.inUse.RLock()
-		if o.later.Load() {
-			o.inUse.RUnlock()
-			if err := o.createLater(); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if !o.parked {
-			if o.file == nil {
-				o.inUse.RUnlock()
-				return nil, os.ErrClosed
-			}
+		if o.file != nil {
 			return o.file, nil
 		}
 		o.inUse.RUnlock()
-		if err := o.unpark(); err != nil {
+		if err := o.reopen(); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// reopen creates a file whose creation was delayed, or opens a parked one.
+func (o *Output) reopen() error {
+	o.inUse.Lock()
+	defer o.inUse.Unlock()
+	return o.set.withDescriptor(func() (err error) {
+		switch {
+		case o.file != nil: // by another goroutine
+		case o.later.Load():
+			if err = o.create(filepath.Dir(o.target)); err == nil {
+				o.later.Store(false)
+			}
+		case o.parked:
+			if o.file, err = os.OpenFile(o.temp, os.O_RDWR, 0); err == nil {
+				o.parked = false
+			}
+		default:
+			err = os.ErrClosed
+		}
+		return err
+	})
 }
 
 // create creates the file, in the directory of the target if possible.
@@ -302,45 +313,6 @@ func (o *Output) create(dir string) (err error) {
 		o.file, o.temp, err = createTemp(o.set.root.tempDir(), usualMode)
 	}
 	return err
-}
-
-// createLater creates a file whose creation was delayed. If no descriptors are
-// available, it closes those of other outputs.
-func (o *Output) createLater() error {
-	o.inUse.Lock()
-	defer o.inUse.Unlock()
-	if !o.later.Load() {
-		return nil
-	}
-	dir := filepath.Dir(o.target)
-	err := o.create(dir)
-	if outOfDescriptors(err) && o.set.park() {
-		err = o.create(dir)
-	}
-	if err != nil {
-		return err
-	}
-	o.later.Store(false)
-	return nil
-}
-
-// unpark reopens a parked file. If no descriptors are available, it closes
-// those of other outputs.
-func (o *Output) unpark() error {
-	o.inUse.Lock()
-	defer o.inUse.Unlock()
-	if !o.parked {
-		return nil
-	}
-	f, err := os.OpenFile(o.temp, os.O_RDWR, 0)
-	if outOfDescriptors(err) && o.set.park() {
-		f, err = os.OpenFile(o.temp, os.O_RDWR, 0)
-	}
-	if err != nil {
-		return err
-	}
-	o.file, o.parked = f, false
-	return nil
 }
 
 // park closes the descriptor of a file that is not in use, and reports whether
@@ -356,12 +328,6 @@ func (o *Output) park() bool {
 	o.parked = o.file.Close() == nil
 	o.file = nil
 	return o.parked
-}
-
-// outOfDescriptors reports whether the process or the system has reached its
-// limit of open files.
-func outOfDescriptors(err error) bool {
-	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // copyTo writes c to f at off: inside the kernel if possible, and the rest from

@@ -36,17 +36,15 @@ type Outputs struct {
 	root *Root
 
 	mu     sync.Mutex
-	list   []*Output
 	places map[place]string // the name under which each place was created
 	dirs   []string         // created for outputs
 	done   bool
+	// list changes while mu and listed are locked; one of them is enough to read it. A write that runs
+	// out of descriptors does not wait for mu.
+	list   []*Output
+	listed sync.Mutex
 
 	gathered atomic.Int64 // bytes in memory for comparisons
-
-	// idle guards only parkable, the outputs of list, so that a write that runs
-	// out of descriptors does not wait for mu.
-	idle     sync.Mutex
-	parkable []*Output
 }
 
 // place identifies a file that may not exist: a name in a directory.
@@ -90,32 +88,31 @@ func (s *Outputs) Create(name string) (*Output, error) {
 	if s.done {
 		return nil, fileError(name, os.ErrClosed)
 	}
-	err := s.open(o)
-	if outOfDescriptors(err) && s.park() {
-		err = s.open(o)
-	}
-	if err != nil {
+	if err := s.withDescriptor(func() error { return s.open(o) }); err != nil {
 		return nil, err
 	}
+	s.listed.Lock()
+	defer s.listed.Unlock()
 	s.list = append(s.list, o)
-	s.idle.Lock()
-	defer s.idle.Unlock()
-	s.parkable = append(s.parkable, o)
 	return o, nil
 }
 
-// park closes the descriptors of files that are not in use, and reports whether
-// there were any.
-func (s *Outputs) park() bool {
-	s.idle.Lock()
-	defer s.idle.Unlock()
-	parked := false
-	for _, o := range s.parkable {
-		if o.pieces == nil {
+// withDescriptor calls fn, which opens a file. If the process or the system has reached its limit of open
+// files, it closes the descriptors of outputs that are not in use, and calls fn again.
+func (s *Outputs) withDescriptor(fn func() error) error {
+	err := fn()
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		s.listed.Lock()
+		defer s.listed.Unlock()
+		parked := false
+		for _, o := range s.list {
 			parked = o.park() || parked
 		}
+		if parked {
+			return fn()
+		}
 	}
-	return parked
+	return err
 }
 
 func (s *Outputs) open(o *Output) error {

@@ -161,13 +161,9 @@ func bundleParts(ctx context.Context, items []bundle.Item, o *MergeOptions) ([]c
 		return nil, 0, err
 	}
 	if o.Compress {
-		pieces := []ccob.Piece{{Content: content.Memory(layout.Header)}}
-		for _, p := range layout.Contents {
-			pieces = append(pieces, ccob.Piece{Offset: p.Offset, Content: p.Content, ID: p.ID})
-		}
 		var out content.Buffer
-		_, err := ccob.Encode(ctx, &out, pieces, ccob.EncodeOptions{Level: ccob.LevelOf(o.Level), Budget: o.Budget})
+		_, err := ccob.Encode(ctx, &out, layout.Parts, ccob.EncodeOptions{Level: ccob.LevelOf(o.Level), Budget: o.Budget})
 		return []content.Part{{Content: content.Memory(out.Bytes())}}, out.Len(), err
 	}
-	return layout.Parts(), layout.Size, nil
+	return layout.Parts, layout.Size, nil
 }

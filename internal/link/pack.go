@@ -222,12 +222,8 @@ func (w *linker) placeHIP(p *packed, targets []target.ID, images []string, align
 	if err != nil {
 		return err
 	}
-	p.image = &register.Image{Content: content.Memory(layout.Header)}
-	for _, placed := range layout.Contents {
-		if placed.Content.Len() > 0 {
-			p.image.Parts = append(p.image.Parts, content.Part{Offset: placed.Offset, Content: placed.Content})
-		}
-	}
+	empty := func(part content.Part) bool { return part.Content.Len() == 0 }
+	p.image = &register.Image{Content: layout.Parts[0].Content, Parts: slices.DeleteFunc(layout.Parts[1:], empty)}
 	return nil
 }
 

@@ -13,6 +13,9 @@ import (
 // Lanes is the number of sums that are computed at once.
 const Lanes = 16
 
+// ternary selects instructions of AVX-512, which compute functions of three registers. See parallel.
+var ternary bool
+
 // Sum sets sums[i] to the MD5 sum of data[i], for all i. It is fastest for at least Lanes slices of
 // similar lengths.
 func Sum(sums [][md5.Size]byte, data [][]byte) { sumWith(sums, data, len(data) > 1 && parallel()) }

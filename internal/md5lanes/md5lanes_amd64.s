@@ -1,8 +1,8 @@
 #include "textflag.h"
 
 // Registers: Y0 to Y3 are the state a, b, c and d of lanes 0 to 7, Y4 to Y7 that of lanes 8 to 15.
-// Y8 to Y11 are temporary, two for each half of the lanes. Y12 is the constant of the step, Y13 has
-// all bits set. BX is the address of the words of the block of all lanes: word i of lanes 0 to 7 is
+// Y8 to Y11 are temporary, two for each half of the lanes. Without AVX-512, Y12 is the constant of the step
+// and Y13 has all bits set. BX is the address of the words of the block of all lanes: word i of lanes 0 to 7 is
 // at 64*i, that of lanes 8 to 15 at 64*i+32. CX is the address of the constants.
 //
 // Both halves are computed in turn, because a step depends on the step before: the processor computes
@@ -71,6 +71,29 @@
 	VPXOR c, Y9, Y9; \
 	VPXOR g, Y11, Y11; \
 	ROTATE(a, b, e, f, s)
+
+// STEP is a step of any round on a processor with AVX-512. table has the values of the round's function: bit
+// 4*d+2*c+b is the value for these bits.
+#define STEP(table, a, b, c, d, e, f, g, h, word, k, s) \
+	VPADDD.BCST (4*(k))(CX), a, a; \
+	VPADDD.BCST (4*(k))(CX), e, e; \
+	VPADDD 64*word(BX), a, a; \
+	VPADDD 64*word+32(BX), e, e; \
+	VMOVDQA d, Y9; \
+	VMOVDQA h, Y11; \
+	VPTERNLOGD $table, b, c, Y9; \
+	VPTERNLOGD $table, f, g, Y11; \
+	VPADDD Y9, a, a; \
+	VPADDD Y11, e, e; \
+	VPROLD $s, a, a; \
+	VPROLD $s, e, e; \
+	VPADDD b, a, a; \
+	VPADDD f, e, e
+
+#define TABLE1(a, b, c, d, e, f, g, h, word, k, s) STEP(0xd8, a, b, c, d, e, f, g, h, word, k, s)
+#define TABLE2(a, b, c, d, e, f, g, h, word, k, s) STEP(0xac, a, b, c, d, e, f, g, h, word, k, s)
+#define TABLE3(a, b, c, d, e, f, g, h, word, k, s) STEP(0x96, a, b, c, d, e, f, g, h, word, k, s)
+#define TABLE4(a, b, c, d, e, f, g, h, word, k, s) STEP(0x63, a, b, c, d, e, f, g, h, word, k, s)
 
 // STEPS does four steps, after which each part of the state is in its register again.
 #define STEPS(STEP, w0, w1, w2, w3, k, s0, s1, s2, s3) \
@@ -149,73 +172,86 @@ DATA constants<>+240(SB)/8, $0xbd3af235f7537e82
 DATA constants<>+248(SB)/8, $0xeb86d3912ad7d2bb
 GLOBL constants<>(SB), RODATA|NOPTR, $256
 
-// func blocks(state *[4][Lanes]uint32, data *[Lanes]*byte, n int)
-TEXT ·blocks(SB), 0, $1024-24
-	MOVQ state+0(FP), R15
-	MOVQ data+8(FP), DI
-	LEAQ 0(SP), BX
-	LEAQ constants<>(SB), CX
+// START sets the registers that stay the same, or begin with the first block.
+#define START \
+	MOVQ state+0(FP), R15; \
+	MOVQ data+8(FP), DI; \
+	LEAQ 0(SP), BX; \
+	LEAQ constants<>(SB), CX; \
 	XORL SI, SI
+
+// BLOCK adds the block at offset SI to the state, with a macro for the steps of each round.
+#define BLOCK(F1, F2, F3, F4) \
+	ADDRESSES(0); \
+	WORDS(0, 0); \
+	WORDS(4, 0); \
+	WORDS(8, 0); \
+	WORDS(12, 0); \
+	ADDRESSES(64); \
+	WORDS(0, 32); \
+	WORDS(4, 32); \
+	WORDS(8, 32); \
+	WORDS(12, 32); \
+	VMOVDQU 0(R15), Y0; \
+	VMOVDQU 64(R15), Y1; \
+	VMOVDQU 128(R15), Y2; \
+	VMOVDQU 192(R15), Y3; \
+	VMOVDQU 32(R15), Y4; \
+	VMOVDQU 96(R15), Y5; \
+	VMOVDQU 160(R15), Y6; \
+	VMOVDQU 224(R15), Y7; \
+	STEPS(F1, 0, 1, 2, 3, 0, 7, 12, 17, 22); \
+	STEPS(F1, 4, 5, 6, 7, 4, 7, 12, 17, 22); \
+	STEPS(F1, 8, 9, 10, 11, 8, 7, 12, 17, 22); \
+	STEPS(F1, 12, 13, 14, 15, 12, 7, 12, 17, 22); \
+	STEPS(F2, 1, 6, 11, 0, 16, 5, 9, 14, 20); \
+	STEPS(F2, 5, 10, 15, 4, 20, 5, 9, 14, 20); \
+	STEPS(F2, 9, 14, 3, 8, 24, 5, 9, 14, 20); \
+	STEPS(F2, 13, 2, 7, 12, 28, 5, 9, 14, 20); \
+	STEPS(F3, 5, 8, 11, 14, 32, 4, 11, 16, 23); \
+	STEPS(F3, 1, 4, 7, 10, 36, 4, 11, 16, 23); \
+	STEPS(F3, 13, 0, 3, 6, 40, 4, 11, 16, 23); \
+	STEPS(F3, 9, 12, 15, 2, 44, 4, 11, 16, 23); \
+	STEPS(F4, 0, 7, 14, 5, 48, 6, 10, 15, 21); \
+	STEPS(F4, 12, 3, 10, 1, 52, 6, 10, 15, 21); \
+	STEPS(F4, 8, 15, 6, 13, 56, 6, 10, 15, 21); \
+	STEPS(F4, 4, 11, 2, 9, 60, 6, 10, 15, 21); \
+	VPADDD 0(R15), Y0, Y0; \
+	VPADDD 64(R15), Y1, Y1; \
+	VPADDD 128(R15), Y2, Y2; \
+	VPADDD 192(R15), Y3, Y3; \
+	VPADDD 32(R15), Y4, Y4; \
+	VPADDD 96(R15), Y5, Y5; \
+	VPADDD 160(R15), Y6, Y6; \
+	VPADDD 224(R15), Y7, Y7; \
+	VMOVDQU Y0, 0(R15); \
+	VMOVDQU Y1, 64(R15); \
+	VMOVDQU Y2, 128(R15); \
+	VMOVDQU Y3, 192(R15); \
+	VMOVDQU Y4, 32(R15); \
+	VMOVDQU Y5, 96(R15); \
+	VMOVDQU Y6, 160(R15); \
+	VMOVDQU Y7, 224(R15)
+
+// func blocksAVX2(state *[4][Lanes]uint32, data *[Lanes]*byte, n int)
+TEXT ·blocksAVX2(SB), 0, $1024-24
+	START
 	VPCMPEQD Y13, Y13, Y13
 
 block:
-	ADDRESSES(0)
-	WORDS(0, 0)
-	WORDS(4, 0)
-	WORDS(8, 0)
-	WORDS(12, 0)
-	ADDRESSES(64)
-	WORDS(0, 32)
-	WORDS(4, 32)
-	WORDS(8, 32)
-	WORDS(12, 32)
+	BLOCK(STEP1, STEP2, STEP3, STEP4)
+	ADDQ $64, SI
+	DECQ n+16(FP)
+	JNZ block
+	VZEROUPPER
+	RET
 
-	VMOVDQU 0(R15), Y0
-	VMOVDQU 64(R15), Y1
-	VMOVDQU 128(R15), Y2
-	VMOVDQU 192(R15), Y3
-	VMOVDQU 32(R15), Y4
-	VMOVDQU 96(R15), Y5
-	VMOVDQU 160(R15), Y6
-	VMOVDQU 224(R15), Y7
+// func blocksAVX512(state *[4][Lanes]uint32, data *[Lanes]*byte, n int)
+TEXT ·blocksAVX512(SB), 0, $1024-24
+	START
 
-	STEPS(STEP1, 0, 1, 2, 3, 0, 7, 12, 17, 22)
-	STEPS(STEP1, 4, 5, 6, 7, 4, 7, 12, 17, 22)
-	STEPS(STEP1, 8, 9, 10, 11, 8, 7, 12, 17, 22)
-	STEPS(STEP1, 12, 13, 14, 15, 12, 7, 12, 17, 22)
-
-	STEPS(STEP2, 1, 6, 11, 0, 16, 5, 9, 14, 20)
-	STEPS(STEP2, 5, 10, 15, 4, 20, 5, 9, 14, 20)
-	STEPS(STEP2, 9, 14, 3, 8, 24, 5, 9, 14, 20)
-	STEPS(STEP2, 13, 2, 7, 12, 28, 5, 9, 14, 20)
-
-	STEPS(STEP3, 5, 8, 11, 14, 32, 4, 11, 16, 23)
-	STEPS(STEP3, 1, 4, 7, 10, 36, 4, 11, 16, 23)
-	STEPS(STEP3, 13, 0, 3, 6, 40, 4, 11, 16, 23)
-	STEPS(STEP3, 9, 12, 15, 2, 44, 4, 11, 16, 23)
-
-	STEPS(STEP4, 0, 7, 14, 5, 48, 6, 10, 15, 21)
-	STEPS(STEP4, 12, 3, 10, 1, 52, 6, 10, 15, 21)
-	STEPS(STEP4, 8, 15, 6, 13, 56, 6, 10, 15, 21)
-	STEPS(STEP4, 4, 11, 2, 9, 60, 6, 10, 15, 21)
-
-	VPADDD 0(R15), Y0, Y0
-	VPADDD 64(R15), Y1, Y1
-	VPADDD 128(R15), Y2, Y2
-	VPADDD 192(R15), Y3, Y3
-	VPADDD 32(R15), Y4, Y4
-	VPADDD 96(R15), Y5, Y5
-	VPADDD 160(R15), Y6, Y6
-	VPADDD 224(R15), Y7, Y7
-	VMOVDQU Y0, 0(R15)
-	VMOVDQU Y1, 64(R15)
-	VMOVDQU Y2, 128(R15)
-	VMOVDQU Y3, 192(R15)
-	VMOVDQU Y4, 32(R15)
-	VMOVDQU Y5, 96(R15)
-	VMOVDQU Y6, 160(R15)
-	VMOVDQU Y7, 224(R15)
-
+block:
+	BLOCK(TABLE1, TABLE2, TABLE3, TABLE4)
 	ADDQ $64, SI
 	DECQ n+16(FP)
 	JNZ block

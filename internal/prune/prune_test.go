@@ -38,11 +38,7 @@ func code(t testing.TB, compress bool, archs ...string) []byte {
 	}
 	var out content.Buffer
 	if compress {
-		pieces := []ccob.Piece{{Content: content.Memory(layout.Header)}}
-		for _, p := range layout.Contents {
-			pieces = append(pieces, ccob.Piece{Offset: p.Offset, Content: p.Content, ID: p.ID})
-		}
-		_, err = ccob.Encode(context.Background(), &out, pieces, ccob.EncodeOptions{})
+		_, err = ccob.Encode(context.Background(), &out, layout.Parts, ccob.EncodeOptions{})
 	} else {
 		err = layout.Write(&out)
 	}

@@ -199,7 +199,7 @@ func (u *unit) rewrite(ctx context.Context, o *Options) (release func(), err err
 		u.parts = []content.Part{{}}
 		return nil, nil
 	}
-	u.parts = layout.Parts()
+	u.parts = layout.Parts
 	return release, nil
 }
 
@@ -256,11 +256,7 @@ func (u *unit) compress(ctx context.Context, layout *bundle.Layout, o *Options) 
 		err := compressOld(ctx, &out, layout, version, method)
 		return out.Bytes(), err
 	}
-	pieces := []ccob.Piece{{Content: content.Memory(layout.Header)}}
-	for _, p := range layout.Contents {
-		pieces = append(pieces, ccob.Piece{Offset: p.Offset, Content: p.Content, ID: p.ID})
-	}
-	_, err := ccob.Encode(ctx, &out, pieces, o.compression(version))
+	_, err := ccob.Encode(ctx, &out, layout.Parts, o.compression(version))
 	return out.Bytes(), err
 }
 
@@ -288,7 +284,7 @@ func compressOld(ctx context.Context, out *content.Buffer, layout *bundle.Layout
 		data.Write(encoder.EncodeAll(plain.Bytes(), nil))
 	}
 	h := ccob.NewHasher()
-	if err := h.Add(ctx, ccob.Piece{Content: content.Memory(plain.Bytes())}); err != nil {
+	if err := h.Add(ctx, content.Part{Content: content.Memory(plain.Bytes())}); err != nil {
 		return err
 	}
 	head := append([]byte(ccob.Magic), byte(version), 0, byte(method), 0)

@@ -188,7 +188,7 @@ func lines(s string) []string { return strings.Split(strings.TrimSuffix(s, "\n")
 func compressedObject(t testing.TB, data string) string {
 	t.Helper()
 	var out content.Buffer
-	_, err := ccob.Encode(context.Background(), &out, []ccob.Piece{{Content: content.Memory([]byte(data))}}, ccob.EncodeOptions{})
+	_, err := ccob.Encode(context.Background(), &out, []content.Part{{Content: content.Memory([]byte(data))}}, ccob.EncodeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

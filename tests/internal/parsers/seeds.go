@@ -54,7 +54,7 @@ func images() [][]byte {
 }
 
 // plainBundle returns a bundle, and its pieces for compression.
-func plainBundle(contents [][]byte, align uint64) (raw []byte, pieces []ccob.Piece) {
+func plainBundle(contents [][]byte, align uint64) (raw []byte, pieces []content.Part) {
 	var items []bundle.Item
 	for i, c := range contents {
 		items = append(items, bundle.Item{ID: ids[i], Content: content.Memory(c)})
@@ -63,11 +63,7 @@ func plainBundle(contents [][]byte, align uint64) (raw []byte, pieces []ccob.Pie
 	if err != nil {
 		panic(err)
 	}
-	pieces = append(pieces, ccob.Piece{Content: content.Memory(layout.Header)})
-	for _, p := range layout.Contents {
-		pieces = append(pieces, ccob.Piece{Offset: p.Offset, Content: p.Content, ID: p.ID})
-	}
-	return written(layout.Write), pieces
+	return written(layout.Write), layout.Parts
 }
 
 // bundles returns plain bundles.
@@ -139,8 +135,8 @@ func plansAndParts() [][]byte {
 		var planned, first, second content.Buffer
 		if err := errors.Join(
 			ccob.EncodePlan(context.Background(), &planned, pieces, o),
-			ccob.EncodePart(context.Background(), &first, []ccob.Piece{{Content: pieces[2].Content}}, pieces[3].Offset-pieces[2].Offset, o),
-			ccob.EncodePart(context.Background(), &second, []ccob.Piece{{Content: pieces[3].Content}}, 0, o),
+			ccob.EncodePart(context.Background(), &first, []content.Part{{Content: pieces[2].Content}}, pieces[3].Offset-pieces[2].Offset, o),
+			ccob.EncodePart(context.Background(), &second, []content.Part{{Content: pieces[3].Content}}, 0, o),
 		); err != nil {
 			panic(err)
 		}
