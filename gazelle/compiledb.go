@@ -155,7 +155,7 @@ func (d *database) add(c compileCommand) {
 	}
 	u := d.unitOf(output, from, src)
 	u.srcs = union(u.srcs, []string{src})
-	u.flags.add(d.flags(c.Directory, args))
+	u.compile([]string{src}, d.flags(c.Directory, args))
 }
 
 // unitOf returns the unit of the target that a compilation is of.
@@ -365,16 +365,18 @@ func (d *database) reply(source string, r *reply, replies map[string]*reply) {
 		u.dir = ""
 	}
 	u.name = r.Name
+	groups := make([][]string, len(r.CompileGroups))
 	for _, s := range r.Sources {
 		src, ok := path.Join(source, s.Path), true
 		if path.IsAbs(s.Path) {
 			src, ok = d.rel(path.Clean(s.Path))
 		}
-		if ok && s.CompileGroupIndex != nil && isSource(src) && isFile(d.root, src) {
+		if i := s.CompileGroupIndex; ok && i != nil && *i >= 0 && *i < len(groups) && isSource(src) && isFile(d.root, src) {
 			u.srcs = union(u.srcs, []string{src})
+			groups[*i] = append(groups[*i], src)
 		}
 	}
-	for _, group := range r.CompileGroups {
+	for i, group := range r.CompileGroups {
 		var args []string
 		for _, part := range group.CompileCommandFragments {
 			args = append(args, words(part.Fragment)...)
@@ -385,7 +387,7 @@ func (d *database) reply(source string, r *reply, replies map[string]*reply) {
 		for _, include := range group.Includes {
 			args = append(args, "-I"+include.Path)
 		}
-		u.flags.add(d.flags(filepath.ToSlash(d.build), args))
+		u.compile(groups[i], d.flags(filepath.ToSlash(d.build), args))
 	}
 	for _, part := range r.Link.CommandFragments {
 		d.link(u, words(part.Fragment))
