@@ -84,7 +84,7 @@ func (l *offload) GenerateRules(args language.GenerateArgs) language.GenerateRes
 		return language.GenerateResult{}
 	}
 	for _, r := range slices.Concat(g.existing(), args.OtherGen) {
-		g.taken[r.Name()] = true
+		g.take(kindOf(args.Config, r), r.Name())
 	}
 	g.keep()
 	g.placeUnits()
@@ -181,13 +181,22 @@ func (g *generator) isMain(u unit, src string) bool {
 	return src == u.srcs[0]
 }
 
-// mainsOf returns the sources of a unit that have a main function.
+// mainsOf returns the sources of a unit that have a main function. If one has it in all cases, those
+// that have it under a condition of the preprocessor, such as a test of the source, do not count.
 func (g *generator) mainsOf(u unit) []string {
-	var mains []string
+	var mains, certain []string
 	for _, src := range u.srcs {
-		if s := g.scanFile(g.Config.RepoRoot, src); s != nil && s.main && !g.plan.included[src] {
-			mains = append(mains, src)
+		s := g.scanFile(g.Config.RepoRoot, src)
+		if s == nil || !s.main || g.plan.included[src] {
+			continue
 		}
+		mains = append(mains, src)
+		if s.certain {
+			certain = append(certain, src)
+		}
+	}
+	if len(certain) > 0 {
+		return certain
 	}
 	return mains
 }
@@ -282,7 +291,7 @@ func (g *generator) placeUnit(u unit, main string, srcs []string) {
 			gr.kind, gr.testonly = testKind, true
 		}
 	}
-	gr.name = g.free(want, "_hip")
+	gr.name = g.free(gr.kind, want, "_hip")
 	g.groups = append(g.groups, gr)
 	g.note(gr, "flags and sources from %s", g.folder.hints.file)
 	if u.flags.rdc && u.differ() {
@@ -307,7 +316,7 @@ func (g *generator) placeParts(whole *group) {
 		}) || slices.ContainsFunc(names, g.isListed) {
 			continue
 		}
-		gr := &group{kind: libraryKind, name: g.free(stemOf(part.srcs[0]), "_hip"), flags: part.flags, srcs: names, whole: true}
+		gr := &group{kind: libraryKind, name: g.free(libraryKind, stemOf(part.srcs[0]), "_hip"), flags: part.flags, srcs: names, whole: true}
 		g.groups = append(g.groups, gr)
 		g.note(gr, "flags that %s gives to these sources only", g.folder.hints.file)
 	}
@@ -449,7 +458,7 @@ func (g *generator) place(sources []string) {
 			}
 			gr := g.groupFor(kind, want, suffix, test, want != stem)
 			if gr == nil {
-				gr = g.newGroup(kind, g.free(want, suffix), test)
+				gr = g.newGroup(kind, g.free(kind, want, suffix), test)
 			}
 			gr.srcs = append(gr.srcs, file)
 		}
@@ -492,7 +501,7 @@ func (g *generator) placeAlone(sources []string) []string {
 	}
 	slices.Sort(srcs)
 	needed := slices.DeleteFunc(slices.Clone(srcs), func(src string) bool { return src != main && g.isLoaded(src, srcs) })
-	gr := g.newGroup(programKind, g.free(stemOf(main), "_hip"), false)
+	gr := g.newGroup(programKind, g.free(programKind, stemOf(main), "_hip"), false)
 	gr.srcs = needed
 	gr.leaf = true
 	return slices.DeleteFunc(sources, func(src string) bool { return slices.Contains(needed, src) })
@@ -587,17 +596,32 @@ func (g *generator) groupFor(kind, want, suffix string, testonly, shared bool) *
 	return nil
 }
 
-// free returns an unused name for a new target.
-func (g *generator) free(name, suffix string) string {
+// free returns an unused name for a new target of a kind.
+func (g *generator) free(kind, name, suffix string) string {
 	candidate := name
-	for i := 1; g.taken[candidate]; i++ {
+	for i := 1; slices.ContainsFunc(targetsOf(kind, candidate), func(target string) bool { return g.taken[target] }); i++ {
 		candidate = name + suffix
 		if i > 1 {
 			candidate = fmt.Sprintf("%s%s_%d", name, suffix, i)
 		}
 	}
-	g.taken[candidate] = true
+	g.take(kind, candidate)
 	return candidate
+}
+
+// take records the names of the targets of a rule.
+func (g *generator) take(kind, name string) {
+	for _, target := range targetsOf(kind, name) {
+		g.taken[target] = true
+	}
+}
+
+// targetsOf returns the names of the targets that a rule declares: a program has a library.
+func targetsOf(kind, name string) []string {
+	if isProgramKind(kind) {
+		return []string{name, name + "_hip"}
+	}
+	return []string{name}
 }
 
 // write adds the rule of a group to the result.

@@ -43,6 +43,7 @@ func (g *generator) headers(gr *group) {
 			switch {
 			case library != "":
 				gr.local = union(gr.local, []string{":" + library})
+				g.search(gr, found)
 			case owner != g.Rel || provided || shared && !g.keepsHeaders(gr):
 				gr.want(wanted{include: inc, found: found})
 				if !provided || shared {
@@ -67,15 +68,20 @@ func (g *generator) keepsHeaders(gr *group) bool {
 // own adds a header of the package to a group.
 func (g *generator) own(gr *group, found location, inc include) {
 	name := g.name(found.file)
-	if !found.near {
-		gr.includes = union(gr.includes, []string{relative(g.Rel, found.dir)})
-	}
+	g.search(gr, found)
 	switch {
 	case found.file == inc.file || slices.Contains(gr.srcs, name):
 	case isHeader(name):
 		gr.hdrs = union(gr.hdrs, []string{name})
 	default:
 		gr.textual = union(gr.textual, []string{name})
+	}
+}
+
+// search adds the directory in which the compiler finds a header of the package.
+func (g *generator) search(gr *group, found location) {
+	if !found.near {
+		gr.includes = union(gr.includes, []string{relative(g.Rel, found.dir)})
 	}
 }
 
