@@ -36,10 +36,7 @@ func readCMake(root, dir string) *hints {
 	}
 	above := []string{dir}
 	for up := dir; up != ""; {
-		if up = path.Dir(up); up == "." {
-			up = ""
-		}
-		if !isFile(root, path.Join(up, cmakeFile)) {
+		if up = dirOf(up); !isFile(root, path.Join(up, cmakeFile)) {
 			break
 		}
 		above = append(above, up)
@@ -387,16 +384,12 @@ func (c *cmakeLists) link(u *unit, f *flags, names []string) {
 // place returns the path in the repository of a name, relative to the directory of the file.
 func (c *cmakeLists) place(name string) (file string, ok bool) {
 	if at := strings.LastIndex(name, repositoryMark); at >= 0 {
-		file = path.Clean(name[at+len(repositoryMark):])
-	} else if path.IsAbs(name) || strings.Contains(name, "$") {
+		return inRepository("", name[at+len(repositoryMark):])
+	}
+	if strings.Contains(name, "$") {
 		return "", false
-	} else {
-		file = path.Join(c.dir, name)
 	}
-	if file == "." {
-		file = ""
-	}
-	return file, !strings.HasPrefix(file+"/", "../")
+	return inRepository(c.dir, name)
 }
 
 // glob sets a variable to the files that patterns name.

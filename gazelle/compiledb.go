@@ -172,9 +172,7 @@ func (d *database) unitOf(output, directory, src string) *placedUnit {
 			dir = d.sourceFolder(filepath.ToSlash(below), src)
 		}
 	}
-	if dir == "." {
-		dir = ""
-	}
+	dir = relOf(dir)
 	u, ok := d.units[key]
 	if !ok {
 		u = &placedUnit{dir: dir}
@@ -198,10 +196,7 @@ func (d *database) buildRoot(directory, _ string) string {
 // sourceFolder returns the directory above a source whose path ends with that of a directory in the
 // build directory, or the directory of the source without one.
 func (d *database) sourceFolder(below, src string) string {
-	for dir := path.Dir(src); ; dir = path.Dir(dir) {
-		if dir == "." {
-			dir = ""
-		}
+	for dir := dirOf(src); ; dir = dirOf(dir) {
 		if below != "." && (dir == below || strings.HasSuffix(dir, "/"+below)) {
 			return dir
 		}
@@ -209,7 +204,7 @@ func (d *database) sourceFolder(below, src string) string {
 			return dir
 		}
 		if dir == "" {
-			return path.Dir(src)
+			return dirOf(src)
 		}
 	}
 }
@@ -360,10 +355,7 @@ func (d *database) sourceRoot() string {
 
 // reply sets the unit of a target from its reply.
 func (d *database) reply(source string, r *reply, replies map[string]*reply) {
-	u := &placedUnit{dir: path.Join(source, r.Paths.Source)}
-	if u.dir == "." {
-		u.dir = ""
-	}
+	u := &placedUnit{dir: relOf(path.Join(source, r.Paths.Source))}
 	u.name = r.Name
 	groups := make([][]string, len(r.CompileGroups))
 	for _, s := range r.Sources {

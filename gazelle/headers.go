@@ -1,10 +1,6 @@
 package offload
 
-import (
-	"os"
-	"path/filepath"
-	"slices"
-)
+import "slices"
 
 // wanted is an include that a dependency must provide.
 type wanted struct {
@@ -100,15 +96,6 @@ func (g *generator) name(file string) string {
 	return name
 }
 
-// relative returns the path of a directory of the repository from another one.
-func relative(from, to string) string {
-	up, err := filepath.Rel("/"+filepath.FromSlash(from), "/"+filepath.FromSlash(to))
-	if err != nil {
-		return "."
-	}
-	return filepath.ToSlash(up)
-}
-
 // headerOf returns the library of the package that has a header: the
 // one named after it, or the only one.
 func (g *generator) headerOf(header string) string {
@@ -126,10 +113,4 @@ func (g *generator) headerOf(header string) string {
 		only = gr.name
 	}
 	return only
-}
-
-// isFile reports whether a path in the repository is a file.
-func isFile(root, file string) bool {
-	info, err := os.Stat(filepath.Join(root, filepath.FromSlash(file)))
-	return err == nil && info.Mode().IsRegular()
 }

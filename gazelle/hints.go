@@ -248,14 +248,8 @@ func escapeOption(word string) string {
 
 // include adds a directory that the compiler searches, if it is in the repository.
 func (f *flags) include(dir, folder string) {
-	if folder == "" || path.IsAbs(folder) {
-		return
-	}
-	if joined := path.Join(dir, folder); !strings.HasPrefix(joined+"/", "../") {
-		if joined == "." {
-			joined = ""
-		}
-		f.includes = union(f.includes, []string{joined})
+	if rel, ok := inRepository(dir, folder); ok && folder != "" {
+		f.includes = union(f.includes, []string{rel})
 	}
 }
 

@@ -211,7 +211,7 @@ func (m *makefile) statement(line string, current []int) []int {
 	}
 	if fields := strings.Fields(line); slices.Contains([]string{"include", "-include", "sinclude"}, fields[0]) {
 		for _, name := range strings.Fields(m.expand(strings.Join(fields[1:], " "))) {
-			if file := path.Join(m.dir, name); !path.IsAbs(name) && !strings.HasPrefix(file, "../") {
+			if file, ok := inRepository(m.dir, name); ok {
 				m.read(file)
 			}
 		}
@@ -477,7 +477,7 @@ func (m *makefile) function(name, text string) (value string, known bool) {
 
 // wildcard returns the files of the repository that a pattern names.
 func (m *makefile) wildcard(pattern string) string {
-	if path.IsAbs(pattern) || strings.HasPrefix(path.Join(m.dir, pattern), "../") {
+	if _, ok := inRepository(m.dir, pattern); !ok {
 		return ""
 	}
 	base := filepath.Join(m.root, filepath.FromSlash(m.dir))
@@ -716,8 +716,8 @@ func (m *makefile) compile(u *unit, command, sources []string) {
 
 // source adds a source that exists in the repository.
 func (m *makefile) source(u *unit, name string) bool {
-	file := path.Join(m.dir, name)
-	if path.IsAbs(name) || strings.HasPrefix(file, "../") || !isFile(m.root, file) {
+	file, ok := inRepository(m.dir, name)
+	if !ok || !isFile(m.root, file) {
 		return false
 	}
 	u.srcs = union(u.srcs, []string{file})

@@ -108,11 +108,7 @@ func (p *plan) walk(rel string, s *settings) {
 
 // has reports whether a path in the repository is a file.
 func (p *plan) has(file string) bool {
-	dir := path.Dir(file)
-	if dir == "." {
-		dir = ""
-	}
-	f, ok := p.folders[dir]
+	f, ok := p.folders[dirOf(file)]
 	if !ok {
 		return false
 	}
@@ -271,7 +267,7 @@ func (p *plan) isHIP(src string) bool {
 func (p *plan) claim(f *folder) {
 	for _, u := range p.unitsOf(f) {
 		for _, src := range u.srcs {
-			if path.Dir(src) != path.Join(f.rel, ".") {
+			if dirOf(src) != f.rel {
 				p.claimed[src] = true
 			}
 		}
@@ -343,7 +339,7 @@ type location struct {
 // locate finds an include: in the directory of the file that contains it, then in directories, then
 // from the root of the repository.
 func (p *plan) locate(inc include, dirs []string) (location, bool) {
-	inside := func(file string) bool { return !strings.HasPrefix(file, "../") && !path.IsAbs(inc.path) && p.has(file) }
+	inside := func(file string) bool { return !path.IsAbs(inc.path) && p.has(file) }
 	if file := path.Join(path.Dir(inc.file), inc.path); !inc.angle && inside(file) {
 		return location{file: file, near: true}, true
 	}
@@ -516,10 +512,7 @@ func (p *plan) providers(inc include) []*library {
 // ownerOf returns the package that a file belongs to. It is the nearest one, if that has rules for
 // sources or names the file; otherwise the directory of the file, which becomes a package.
 func (p *plan) ownerOf(file string) string {
-	dir := path.Dir(file)
-	if dir == "." {
-		dir = ""
-	}
+	dir := dirOf(file)
 	owner, ok := p.packageOf(p.c, file)
 	if ok && owner == dir {
 		return owner

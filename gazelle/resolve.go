@@ -257,7 +257,7 @@ func (inc include) candidates(dirs []string) []string {
 	}
 	var files []string
 	for _, dir := range slices.Concat([]string{path.Dir(inc.file)}, dirs, []string{""}) {
-		if file := path.Join(dir, inc.path); !strings.HasPrefix(file, "../") && !path.IsAbs(file) {
+		if file, ok := inRepository(dir, inc.path); ok {
 			files = union(files, []string{file})
 		}
 	}
