@@ -16,6 +16,9 @@ type cmakeLists struct {
 	vars      map[string][]string
 	all       flags // of include_directories and similar
 	targets   []*cmakeTarget
+	// properties are the values of properties of sources, by path in the repository and name. They
+	// apply to the targets of the file.
+	properties map[string]map[string][]string
 }
 
 type cmakeTarget struct {
@@ -33,17 +36,14 @@ func readCMake(root, dir string) *hints {
 	}
 	above := []string{dir}
 	for up := dir; up != ""; {
-		if up = path.Dir(up); up == "." {
-			up = ""
-		}
-		if !isFile(root, path.Join(up, cmakeFile)) {
+		if up = dirOf(up); !isFile(root, path.Join(up, cmakeFile)) {
 			break
 		}
 		above = append(above, up)
 	}
 	c := &cmakeLists{root: root, vars: map[string][]string{}}
 	for _, folder := range slices.Backward(above) {
-		c.dir, c.targets = folder, nil
+		c.dir, c.targets, c.properties = folder, nil, map[string]map[string][]string{}
 		here := folder
 		if here == "" {
 			here = "."
@@ -68,6 +68,7 @@ func readCMake(root, dir string) *hints {
 		all := c.all
 		all.add(t.flags)
 		t.flags = all
+		c.applyProperties(&t.unit)
 		if len(t.srcs) > 0 {
 			h.units = append(h.units, t.unit)
 		}
@@ -114,7 +115,7 @@ func (c *cmakeLists) run(text string) {
 			continue
 		}
 		if !slices.Contains(taken, false) {
-			c.command(command.name, c.expand(command.args))
+			c.command(command)
 		}
 	}
 }
@@ -165,13 +166,14 @@ func (c *cmakeLists) expand(args []string) []string {
 // Words of commands that are no values.
 var cmakeKeywords = []string{"PRIVATE", "PUBLIC", "INTERFACE", "BEFORE", "AFTER", "SYSTEM", "STATIC", "SHARED", "MODULE", "OBJECT", "EXCLUDE_FROM_ALL", "WIN32", "CACHE"}
 
-func (c *cmakeLists) command(name string, args []string) {
+func (c *cmakeLists) command(command cmakeCommand) {
+	args := c.expand(command.args)
 	if len(args) == 0 {
 		return
 	}
 	values := slices.DeleteFunc(slices.Clone(args[1:]), func(arg string) bool { return slices.Contains(cmakeKeywords, arg) })
 	t := c.target(args[0])
-	switch name {
+	switch command.name {
 	case "set":
 		if at := slices.Index(args, "CACHE"); at > 0 {
 			args = args[:at]
@@ -187,7 +189,7 @@ func (c *cmakeLists) command(name string, args []string) {
 		}
 	case "add_executable", "hip_add_executable", "add_library", "hip_add_library":
 		if !slices.Contains(args, "ALIAS") && !slices.Contains(args, "IMPORTED") {
-			t = &cmakeTarget{library: strings.HasSuffix(name, "library")}
+			t = &cmakeTarget{library: strings.HasSuffix(command.name, "library")}
 			t.name = args[0]
 			c.targets = append(c.targets, t)
 			c.sources(t, values)
@@ -195,6 +197,18 @@ func (c *cmakeLists) command(name string, args []string) {
 	case "target_sources":
 		if t != nil {
 			c.sources(t, values)
+		}
+	case "set_source_files_properties":
+		if at := slices.Index(command.args, "PROPERTIES"); at >= 0 {
+			files := c.expand(command.args[:at])
+			// Each value is one argument, which can be a list.
+			for pair := range slices.Chunk(command.args[at+1:], 2) {
+				c.setProperty(files, pair[0], c.expand(pair[1:]), false)
+			}
+		}
+	case "set_property":
+		if at := slices.Index(args, "PROPERTY"); at >= 0 && at+1 < len(args) && args[0] == "SOURCE" {
+			c.setProperty(args[1:at], args[at+1], args[at+2:], slices.ContainsFunc(args[:at], func(arg string) bool { return strings.HasPrefix(arg, "APPEND") }))
 		}
 	case "include_directories":
 		c.includes(&c.all, args)
@@ -240,6 +254,48 @@ func (c *cmakeLists) set(name string, values []string) {
 		c.all.add(parseFlags(c.dir, words(strings.Join(values, " "))))
 	case (name == "CMAKE_CXX_STANDARD" || name == "CMAKE_HIP_STANDARD") && len(values) == 1:
 		c.all.copts = union(c.all.copts, []string{"-std=c++" + values[0]})
+	}
+}
+
+// setProperty sets a property of sources. Those of other directories do not apply to the targets of the file.
+func (c *cmakeLists) setProperty(files []string, name string, values []string, add bool) {
+	if slices.Contains(files, "DIRECTORY") {
+		return
+	}
+	if at := slices.Index(files, "TARGET_DIRECTORY"); at >= 0 {
+		files = files[:at]
+	}
+	for _, file := range files {
+		src, ok := c.place(file)
+		if !ok {
+			continue
+		}
+		of := c.properties[src]
+		if of == nil {
+			of = map[string][]string{}
+			c.properties[src] = of
+		}
+		if add {
+			of[name] = slices.Concat(of[name], values)
+		} else {
+			of[name] = values
+		}
+	}
+}
+
+// applyProperties sets the flags of the sources of a unit.
+func (c *cmakeLists) applyProperties(u *unit) {
+	all := u.flags
+	for _, src := range u.srcs {
+		of := c.properties[src]
+		f := parseFlags(c.dir, slices.Concat(words(strings.Join(of["COMPILE_FLAGS"], " ")), of["COMPILE_OPTIONS"], definitions(of["COMPILE_DEFINITIONS"])))
+		c.includes(&f, of["INCLUDE_DIRECTORIES"])
+		f.copts = slices.Concat(without(all.copts, f.copts), f.copts)
+		if _, old := of["HIP_SOURCE_PROPERTY_FORMAT"]; old || slices.Contains(of["LANGUAGE"], "HIP") {
+			u.asHIP = append(u.asHIP, src)
+			f.cAsHIP = isC(src)
+		}
+		u.compile([]string{src}, f)
 	}
 }
 
@@ -328,16 +384,12 @@ func (c *cmakeLists) link(u *unit, f *flags, names []string) {
 // place returns the path in the repository of a name, relative to the directory of the file.
 func (c *cmakeLists) place(name string) (file string, ok bool) {
 	if at := strings.LastIndex(name, repositoryMark); at >= 0 {
-		file = path.Clean(name[at+len(repositoryMark):])
-	} else if path.IsAbs(name) || strings.Contains(name, "$") {
+		return inRepository("", name[at+len(repositoryMark):])
+	}
+	if strings.Contains(name, "$") {
 		return "", false
-	} else {
-		file = path.Join(c.dir, name)
 	}
-	if file == "." {
-		file = ""
-	}
-	return file, !strings.HasPrefix(file+"/", "../")
+	return inRepository(c.dir, name)
 }
 
 // glob sets a variable to the files that patterns name.

@@ -155,7 +155,7 @@ func (d *database) add(c compileCommand) {
 	}
 	u := d.unitOf(output, from, src)
 	u.srcs = union(u.srcs, []string{src})
-	u.flags.add(d.flags(c.Directory, args))
+	u.compile([]string{src}, d.flags(c.Directory, args))
 }
 
 // unitOf returns the unit of the target that a compilation is of.
@@ -172,9 +172,7 @@ func (d *database) unitOf(output, directory, src string) *placedUnit {
 			dir = d.sourceFolder(filepath.ToSlash(below), src)
 		}
 	}
-	if dir == "." {
-		dir = ""
-	}
+	dir = relOf(dir)
 	u, ok := d.units[key]
 	if !ok {
 		u = &placedUnit{dir: dir}
@@ -198,10 +196,7 @@ func (d *database) buildRoot(directory, _ string) string {
 // sourceFolder returns the directory above a source whose path ends with that of a directory in the
 // build directory, or the directory of the source without one.
 func (d *database) sourceFolder(below, src string) string {
-	for dir := path.Dir(src); ; dir = path.Dir(dir) {
-		if dir == "." {
-			dir = ""
-		}
+	for dir := dirOf(src); ; dir = dirOf(dir) {
 		if below != "." && (dir == below || strings.HasSuffix(dir, "/"+below)) {
 			return dir
 		}
@@ -209,7 +204,7 @@ func (d *database) sourceFolder(below, src string) string {
 			return dir
 		}
 		if dir == "" {
-			return path.Dir(src)
+			return dirOf(src)
 		}
 	}
 }
@@ -360,21 +355,20 @@ func (d *database) sourceRoot() string {
 
 // reply sets the unit of a target from its reply.
 func (d *database) reply(source string, r *reply, replies map[string]*reply) {
-	u := &placedUnit{dir: path.Join(source, r.Paths.Source)}
-	if u.dir == "." {
-		u.dir = ""
-	}
+	u := &placedUnit{dir: relOf(path.Join(source, r.Paths.Source))}
 	u.name = r.Name
+	groups := make([][]string, len(r.CompileGroups))
 	for _, s := range r.Sources {
 		src, ok := path.Join(source, s.Path), true
 		if path.IsAbs(s.Path) {
 			src, ok = d.rel(path.Clean(s.Path))
 		}
-		if ok && s.CompileGroupIndex != nil && isSource(src) && isFile(d.root, src) {
+		if i := s.CompileGroupIndex; ok && i != nil && *i >= 0 && *i < len(groups) && isSource(src) && isFile(d.root, src) {
 			u.srcs = union(u.srcs, []string{src})
+			groups[*i] = append(groups[*i], src)
 		}
 	}
-	for _, group := range r.CompileGroups {
+	for i, group := range r.CompileGroups {
 		var args []string
 		for _, part := range group.CompileCommandFragments {
 			args = append(args, words(part.Fragment)...)
@@ -385,7 +379,7 @@ func (d *database) reply(source string, r *reply, replies map[string]*reply) {
 		for _, include := range group.Includes {
 			args = append(args, "-I"+include.Path)
 		}
-		u.flags.add(d.flags(filepath.ToSlash(d.build), args))
+		u.compile(groups[i], d.flags(filepath.ToSlash(d.build), args))
 	}
 	for _, part := range r.Link.CommandFragments {
 		d.link(u, words(part.Fragment))

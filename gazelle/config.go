@@ -152,13 +152,11 @@ func (s *settings) apply(d rule.Directive, rel string) error {
 		}
 		folders := slices.Clone(s.includes)
 		for _, folder := range strings.Fields(d.Value) {
-			if path.IsAbs(folder) || strings.HasPrefix(path.Join(rel, folder)+"/", "../") {
+			dir, ok := inRepository(rel, folder)
+			if !ok {
 				return fmt.Errorf("%s is outside of the repository, expected a directory in it, relative to this one", folder)
 			}
-			if folder = path.Join(rel, folder); folder == "." {
-				folder = ""
-			}
-			folders = append(folders, folder)
+			folders = append(folders, dir)
 		}
 		s.includes = folders
 	case resolveDirective, resolveRegexpDirective:
@@ -184,10 +182,11 @@ func (s *settings) apply(d rule.Directive, rel string) error {
 		if d.Value == "" {
 			return nil
 		}
-		if path.IsAbs(d.Value) || strings.HasPrefix(path.Join(rel, d.Value), "../") {
+		file, ok := inRepository(rel, d.Value)
+		if !ok {
 			return fmt.Errorf("expected a file in the repository, relative to this directory")
 		}
-		s.compileCommands = path.Join(rel, d.Value)
+		s.compileCommands = file
 	case offloadDirective:
 		return choose(&s.enabled, d.Value, "enabled", "disabled")
 	case bundleDirective:

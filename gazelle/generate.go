@@ -42,10 +42,11 @@ type group struct {
 	// flags are those of the unit that the rule is for, or of the directory.
 	flags flags
 	links []string // names of the units that it links
-	// parts are the sources, by path in the repository, that are compiled with other flags. isPart is
-	// true for the library of such sources: the program links all its objects, as in the Makefile.
-	parts  []*unit
-	isPart bool
+	// parts are the sources, by path in the repository, that are compiled with other flags.
+	parts []*unit
+	// whole is true for a library of such sources and a library with parts: a program links all its
+	// objects, as the other build tool does, because they can refer to each other.
+	whole bool
 	// The results for the includes: headers and other files of the package, libraries of the
 	// package that have the headers, and what dependencies must provide.
 	hdrs, textual, local []string
@@ -83,7 +84,7 @@ func (l *offload) GenerateRules(args language.GenerateArgs) language.GenerateRes
 		return language.GenerateResult{}
 	}
 	for _, r := range slices.Concat(g.existing(), args.OtherGen) {
-		g.taken[r.Name()] = true
+		g.take(kindOf(args.Config, r), r.Name())
 	}
 	g.keep()
 	g.placeUnits()
@@ -155,9 +156,7 @@ func (g *generator) describe(gr *group) {
 	for _, u := range g.folder.hints.units {
 		if len(u.srcs) > 0 && (!described || u.program == gr.name) && slices.ContainsFunc(gr.srcs, func(src string) bool { return g.isMain(u, g.fileOf(src)) }) {
 			gr.flags, gr.links, described = u.flags, u.links, true
-			if mains := g.mainsOf(u); len(mains) > 0 {
-				gr.parts = u.parts(mains[0])
-			}
+			_, gr.parts = u.split(slices.Concat(g.mainsOf(u), []string{""})[0])
 		}
 	}
 }
@@ -182,13 +181,22 @@ func (g *generator) isMain(u unit, src string) bool {
 	return src == u.srcs[0]
 }
 
-// mainsOf returns the sources of a unit that have a main function.
+// mainsOf returns the sources of a unit that have a main function. If one has it in all cases, those
+// that have it under a condition of the preprocessor, such as a test of the source, do not count.
 func (g *generator) mainsOf(u unit) []string {
-	var mains []string
+	var mains, certain []string
 	for _, src := range u.srcs {
-		if s := g.scanFile(g.Config.RepoRoot, src); s != nil && s.main && !g.plan.included[src] {
-			mains = append(mains, src)
+		s := g.scanFile(g.Config.RepoRoot, src)
+		if s == nil || !s.main || g.plan.included[src] {
+			continue
 		}
+		mains = append(mains, src)
+		if s.certain {
+			certain = append(certain, src)
+		}
+	}
+	if len(certain) > 0 {
+		return certain
 	}
 	return mains
 }
@@ -273,21 +281,20 @@ func (g *generator) placeUnit(u unit, main string, srcs []string) {
 	if want == "" {
 		want = stemOf(first)
 	}
-	gr := &group{kind: libraryKind, flags: u.flags, links: u.links, srcs: names}
+	gr := &group{kind: libraryKind, links: u.links, srcs: names}
+	gr.flags, gr.parts = u.split(main)
+	g.placeParts(gr)
+	gr.whole = main == "" && len(gr.parts) > 0
 	if main != "" {
-		if gr.parts = u.parts(main); len(gr.parts) > 0 {
-			gr.flags.copts = u.own[main]
-			g.placeParts(gr)
-		}
 		gr.kind, gr.leaf = programKind, true
 		if g.settings.isTest(main) {
 			gr.kind, gr.testonly = testKind, true
 		}
 	}
-	gr.name = g.free(want, "_hip")
+	gr.name = g.free(gr.kind, want, "_hip")
 	g.groups = append(g.groups, gr)
 	g.note(gr, "flags and sources from %s", g.folder.hints.file)
-	if main != "" && u.apart && u.flags.rdc {
+	if u.flags.rdc && u.differ() {
 		g.note(gr, "all sources get the flags of each, because their device code is linked together")
 	}
 	for _, part := range g.folder.hints.unread {
@@ -295,40 +302,40 @@ func (g *generator) placeUnit(u unit, main string, srcs []string) {
 	}
 }
 
-// placeParts makes libraries of the sources of a new program that have other flags.
-func (g *generator) placeParts(program *group) {
-	for _, part := range program.parts {
+// placeParts makes libraries of the sources of a new program or library that have other flags.
+func (g *generator) placeParts(whole *group) {
+	for _, part := range whole.parts {
 		var names []string
 		for _, src := range part.srcs {
 			names = append(names, g.sourceLabel(src))
 		}
 		left := func(name string) bool { return slices.Contains(names, name) }
-		program.srcs = slices.DeleteFunc(program.srcs, left)
+		whole.srcs = slices.DeleteFunc(whole.srcs, left)
 		if slices.ContainsFunc(g.groups, func(gr *group) bool {
 			return gr.kind == libraryKind && sameSet(gr.srcs, names) && sameSet(gr.flags.copts, part.flags.copts)
 		}) || slices.ContainsFunc(names, g.isListed) {
 			continue
 		}
-		gr := &group{kind: libraryKind, name: g.free(stemOf(part.srcs[0]), "_hip"), flags: part.flags, srcs: names, isPart: true}
+		gr := &group{kind: libraryKind, name: g.free(libraryKind, stemOf(part.srcs[0]), "_hip"), flags: part.flags, srcs: names, whole: true}
 		g.groups = append(g.groups, gr)
 		g.note(gr, "flags that %s gives to these sources only", g.folder.hints.file)
 	}
 }
 
-// joinParts adds the libraries that placeParts made to the dependencies of their programs.
+// joinParts adds the libraries that placeParts made to the dependencies of the rules that they are parts of.
 func (g *generator) joinParts() {
-	for _, program := range g.groups {
-		for _, part := range program.parts {
+	for _, whole := range g.groups {
+		for _, part := range whole.parts {
 			for _, src := range part.srcs {
 				name := g.sourceLabel(src)
-				if slices.Contains(program.srcs, name) {
+				if slices.Contains(whole.srcs, name) {
 					continue
 				}
 				at := slices.IndexFunc(g.groups, func(gr *group) bool {
 					return gr.kind == libraryKind && slices.Contains(gr.srcs, name) && (gr.old != nil || sameSet(gr.flags.copts, part.flags.copts))
 				})
 				if at >= 0 {
-					program.local = union(program.local, []string{":" + g.groups[at].name})
+					whole.local = union(whole.local, []string{":" + g.groups[at].name})
 				}
 			}
 		}
@@ -451,7 +458,7 @@ func (g *generator) place(sources []string) {
 			}
 			gr := g.groupFor(kind, want, suffix, test, want != stem)
 			if gr == nil {
-				gr = g.newGroup(kind, g.free(want, suffix), test)
+				gr = g.newGroup(kind, g.free(kind, want, suffix), test)
 			}
 			gr.srcs = append(gr.srcs, file)
 		}
@@ -494,7 +501,7 @@ func (g *generator) placeAlone(sources []string) []string {
 	}
 	slices.Sort(srcs)
 	needed := slices.DeleteFunc(slices.Clone(srcs), func(src string) bool { return src != main && g.isLoaded(src, srcs) })
-	gr := g.newGroup(programKind, g.free(stemOf(main), "_hip"), false)
+	gr := g.newGroup(programKind, g.free(programKind, stemOf(main), "_hip"), false)
 	gr.srcs = needed
 	gr.leaf = true
 	return slices.DeleteFunc(sources, func(src string) bool { return slices.Contains(needed, src) })
@@ -589,17 +596,32 @@ func (g *generator) groupFor(kind, want, suffix string, testonly, shared bool) *
 	return nil
 }
 
-// free returns an unused name for a new target.
-func (g *generator) free(name, suffix string) string {
+// free returns an unused name for a new target of a kind.
+func (g *generator) free(kind, name, suffix string) string {
 	candidate := name
-	for i := 1; g.taken[candidate]; i++ {
+	for i := 1; slices.ContainsFunc(targetsOf(kind, candidate), func(target string) bool { return g.taken[target] }); i++ {
 		candidate = name + suffix
 		if i > 1 {
 			candidate = fmt.Sprintf("%s%s_%d", name, suffix, i)
 		}
 	}
-	g.taken[candidate] = true
+	g.take(kind, candidate)
 	return candidate
+}
+
+// take records the names of the targets of a rule.
+func (g *generator) take(kind, name string) {
+	for _, target := range targetsOf(kind, name) {
+		g.taken[target] = true
+	}
+}
+
+// targetsOf returns the names of the targets that a rule declares: a program has a library.
+func targetsOf(kind, name string) []string {
+	if isProgramKind(kind) {
+		return []string{name, name + "_hip"}
+	}
+	return []string{name}
 }
 
 // write adds the rule of a group to the result.
@@ -622,7 +644,10 @@ func (g *generator) write(gr *group) {
 	}
 	g.add(r, imports)
 	for name := range g.unitNames(gr) {
-		g.units[name] = label.New(g.Config.RepoName, g.Rel, gr.name)
+		if g.units[name] == nil {
+			g.units[name] = map[string]label.Label{}
+		}
+		g.units[name][g.Rel] = label.New(g.Config.RepoName, g.Rel, gr.name)
 	}
 	for _, w := range gr.elsewhere {
 		files := append(slices.Clone(g.settings.includes), path.Dir(w.found.file))
@@ -695,11 +720,13 @@ func (g *generator) setDefaults(r *rule.Rule, gr *group) {
 	}) {
 		r.SetAttr(cAsHIPAttr, true)
 	}
-	if gr.isPart {
+	if gr.whole {
 		r.SetAttr(alwaysAttr, true)
 	}
-	if len(gr.flags.copts) > 0 {
-		r.SetAttr(coptsAttr, gr.flags.copts)
+	for attr, opts := range map[string][]string{coptsAttr: gr.flags.copts, cxxoptsAttr: gr.flags.cxxopts, conlyoptsAttr: gr.flags.conlyopts} {
+		if len(opts) > 0 {
+			r.SetAttr(attr, opts)
+		}
 	}
 	if len(gr.flags.linkopts) > 0 && isLinked(gr.kind) {
 		r.SetAttr(linkoptsAttr, gr.flags.linkopts)

@@ -1,10 +1,6 @@
 package offload
 
-import (
-	"os"
-	"path/filepath"
-	"slices"
-)
+import "slices"
 
 // wanted is an include that a dependency must provide.
 type wanted struct {
@@ -43,6 +39,7 @@ func (g *generator) headers(gr *group) {
 			switch {
 			case library != "":
 				gr.local = union(gr.local, []string{":" + library})
+				g.search(gr, found)
 			case owner != g.Rel || provided || shared && !g.keepsHeaders(gr):
 				gr.want(wanted{include: inc, found: found})
 				if !provided || shared {
@@ -67,15 +64,20 @@ func (g *generator) keepsHeaders(gr *group) bool {
 // own adds a header of the package to a group.
 func (g *generator) own(gr *group, found location, inc include) {
 	name := g.name(found.file)
-	if !found.near {
-		gr.includes = union(gr.includes, []string{relative(g.Rel, found.dir)})
-	}
+	g.search(gr, found)
 	switch {
 	case found.file == inc.file || slices.Contains(gr.srcs, name):
 	case isHeader(name):
 		gr.hdrs = union(gr.hdrs, []string{name})
 	default:
 		gr.textual = union(gr.textual, []string{name})
+	}
+}
+
+// search adds the directory in which the compiler finds a header of the package.
+func (g *generator) search(gr *group, found location) {
+	if !found.near {
+		gr.includes = union(gr.includes, []string{relative(g.Rel, found.dir)})
 	}
 }
 
@@ -92,15 +94,6 @@ func (gr *group) want(w wanted) {
 func (g *generator) name(file string) string {
 	name, _ := pathIn(g.Rel, file)
 	return name
-}
-
-// relative returns the path of a directory of the repository from another one.
-func relative(from, to string) string {
-	up, err := filepath.Rel("/"+filepath.FromSlash(from), "/"+filepath.FromSlash(to))
-	if err != nil {
-		return "."
-	}
-	return filepath.ToSlash(up)
 }
 
 // headerOf returns the library of the package that has a header: the
@@ -120,10 +113,4 @@ func (g *generator) headerOf(header string) string {
 		only = gr.name
 	}
 	return only
-}
-
-// isFile reports whether a path in the repository is a file.
-func isFile(root, file string) bool {
-	info, err := os.Stat(filepath.Join(root, filepath.FromSlash(file)))
-	return err == nil && info.Mode().IsRegular()
 }

@@ -32,35 +32,109 @@ type unit struct {
 	flags flags
 	// links are the names of the units that it links.
 	links []string
-	// hip is true if hipcc links it, so that its .cu sources are HIP.
-	hip bool
-	// own are the copts of the sources that a command compiles. apart is true if some of them are
-	// for one object only: a rule with its name compiles it or sets a variable.
-	own   map[string][]string
-	apart bool
+	// hip is true if hipcc links it, so that its .cu sources are HIP; asHIP are further sources that
+	// are compiled as HIP.
+	hip   bool
+	asHIP []string
+	// own are the copts of each source, as far as they are known.
+	own map[string][]string
 }
 
-// parts returns the sources of a program whose own copts differ from those of its main source, in
-// groups with the same copts. Sources whose device code is linked together stay together.
-func (u *unit) parts(main string) (parts []*unit) {
-	base, known := u.own[main]
-	if !known || !u.apart || u.flags.rdc {
-		return nil
+// compile adds the flags with which sources are compiled.
+func (u *unit) compile(sources []string, f flags) {
+	u.flags.add(f)
+	if u.own == nil {
+		u.own = map[string][]string{}
 	}
+	for _, src := range sources {
+		u.own[src] = f.copts
+	}
+}
+
+// split returns the flags of the rule for a unit, and its sources whose own copts differ from
+// those of the rule, in groups with the same copts. main is the source with the main function, ""
+// without one. The C sources of the rule can have other copts than the others. Sources whose
+// device code is linked together stay together.
+func (u *unit) split(main string) (f flags, parts []*unit) {
+	f = u.flags
+	if u.flags.rdc {
+		return f, nil
+	}
+	c, cKnown := u.usual(main, true)
+	cxx, cxxKnown := u.usual(main, false)
 	for _, src := range u.srcs {
 		copts, known := u.own[src]
+		base := cxx
+		if u.isC(src) {
+			base = c
+		}
 		if !known || sameSet(copts, base) {
 			continue
 		}
 		at := slices.IndexFunc(parts, func(part *unit) bool { return sameSet(part.flags.copts, copts) })
 		if at < 0 {
-			part := &unit{hip: u.hip, flags: u.flags}
+			part := &unit{flags: u.flags}
 			part.flags.copts, part.flags.linkopts = copts, nil
 			at, parts = len(parts), append(parts, part)
 		}
 		parts[at].srcs = append(parts[at].srcs, src)
 	}
-	return parts
+	switch {
+	case cKnown && cxxKnown:
+		f.copts = slices.DeleteFunc(slices.Clone(cxx), func(opt string) bool { return !slices.Contains(c, opt) })
+		f.cxxopts, f.conlyopts = without(cxx, f.copts), without(c, f.copts)
+	case cKnown:
+		f.copts = c
+	case cxxKnown:
+		f.copts = cxx
+	}
+	return f, parts
+}
+
+// usual returns the copts of the main source or, if that is not of the language, of most of the
+// sources that are.
+func (u *unit) usual(main string, c bool) (copts []string, known bool) {
+	most := 0
+	for _, src := range u.srcs {
+		own, ok := u.own[src]
+		if !ok || u.isC(src) != c {
+			continue
+		}
+		if src == main {
+			return own, true
+		}
+		count := 0
+		for _, other := range u.srcs {
+			if otherCopts, ok := u.own[other]; ok && u.isC(other) == c && sameSet(otherCopts, own) {
+				count++
+			}
+		}
+		if count > most {
+			copts, known, most = own, true, count
+		}
+	}
+	return copts, known
+}
+
+// isC reports whether a source is compiled as C.
+func (u *unit) isC(src string) bool { return isC(src) && !u.flags.cAsHIP }
+
+// differ reports whether the unit has sources with different copts.
+func (u *unit) differ() bool {
+	var first []string
+	for i, src := range u.srcs {
+		if i == 0 {
+			first = u.own[src]
+		} else if copts, known := u.own[src]; known && !sameSet(copts, first) {
+			return true
+		}
+	}
+	return false
+}
+
+// without returns the values of a list that are not in another.
+func without(list, other []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(value string) bool { return slices.Contains(other, value) })
 }
 
 func sameSet(a, b []string) bool {
@@ -71,10 +145,12 @@ func sameSet(a, b []string) bool {
 type flags struct {
 	includes []string // directories of the repository, in search order
 	copts    []string
-	linkopts []string
-	libs     []string // names of libraries (-l) of ROCm
-	rdc      bool     // device code calls functions of other sources
-	cAsHIP   bool     // sources of C are compiled as HIP
+	// cxxopts and conlyopts are in no command line: they are what split finds.
+	cxxopts, conlyopts []string
+	linkopts           []string
+	libs               []string // names of libraries (-l) of ROCm
+	rdc                bool     // device code calls functions of other sources
+	cAsHIP             bool     // sources of C are compiled as HIP
 }
 
 // add adds the flags of other.
@@ -87,8 +163,10 @@ func (f *flags) add(other flags) {
 	f.cAsHIP = f.cAsHIP || other.cAsHIP
 }
 
-// union appends the values that a list does not have yet.
+// union returns a list with the values that it does not have yet. It does not change the list, which
+// others can share.
 func union(list, values []string) []string {
+	list = slices.Clip(list)
 	for _, value := range values {
 		if !slices.Contains(list, value) {
 			list = append(list, value)
@@ -170,14 +248,8 @@ func escapeOption(word string) string {
 
 // include adds a directory that the compiler searches, if it is in the repository.
 func (f *flags) include(dir, folder string) {
-	if folder == "" || path.IsAbs(folder) {
-		return
-	}
-	if joined := path.Join(dir, folder); !strings.HasPrefix(joined+"/", "../") {
-		if joined == "." {
-			joined = ""
-		}
-		f.includes = union(f.includes, []string{joined})
+	if rel, ok := inRepository(dir, folder); ok && folder != "" {
+		f.includes = union(f.includes, []string{rel})
 	}
 }
 

@@ -47,6 +47,8 @@ const (
 	alwaysAttr     = "alwayslink"
 	cAsHIPAttr     = "c_as_hip"
 	coptsAttr      = "copts"
+	cxxoptsAttr    = "cxxopts"
+	conlyoptsAttr  = "conlyopts"
 	linkoptsAttr   = "linkopts"
 	depsAttr       = "deps"
 	archsAttr      = "offload_archs"
@@ -103,8 +105,8 @@ type offload struct {
 	libraries map[string][]*library
 	// plan is nil before the first rule is generated.
 	plan *plan
-	// units are the labels of the rules for units of other tools, by the names of the units.
-	units map[string]label.Label
+	// units are the labels of the rules for units of other tools, by the names and directories of the units.
+	units map[string]map[string]label.Label
 	// sharedHeaders are the libraries with headers that no other library has, by header.
 	sharedHeaders map[string]label.Label
 	// rootSettings are the settings above the root.
@@ -131,7 +133,7 @@ func NewLanguage() language.Language {
 		libraries: make(map[string][]*library),
 		bundled:   make(map[string]bool),
 
-		units:         make(map[string]label.Label),
+		units:         make(map[string]map[string]label.Label),
 		sharedHeaders: make(map[string]label.Label),
 	}
 }

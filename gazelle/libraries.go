@@ -76,14 +76,6 @@ func (lib *library) providesAs(c *config.Config, included string) bool {
 	})
 }
 
-// pathIn returns the path of a file relative to a directory that contains it; "" is the root.
-func pathIn(folder, file string) (string, bool) {
-	if folder == "" {
-		return file, true
-	}
-	return strings.CutPrefix(file, folder+"/")
-}
-
 // noteBundles records the images that are in bundles.
 func (l *offload) noteBundles(c *config.Config, rel string, rules []*rule.Rule) {
 	for _, r := range rules {
@@ -112,10 +104,7 @@ func listedSources(rel string, rules []*rule.Rule) []patterns {
 // packageOf returns the package of a file, by its path in the repository. ok is false if the
 // file is in no package.
 func (l *offload) packageOf(c *config.Config, file string) (rel string, ok bool) {
-	for rel = path.Dir(file); ; rel = path.Dir(rel) {
-		if rel == "." {
-			rel = ""
-		}
+	for rel = dirOf(file); ; rel = dirOf(rel) {
 		if l.isPackage(c, rel) {
 			return rel, true
 		}

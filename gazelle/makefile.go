@@ -211,7 +211,7 @@ func (m *makefile) statement(line string, current []int) []int {
 	}
 	if fields := strings.Fields(line); slices.Contains([]string{"include", "-include", "sinclude"}, fields[0]) {
 		for _, name := range strings.Fields(m.expand(strings.Join(fields[1:], " "))) {
-			if file := path.Join(m.dir, name); !path.IsAbs(name) && !strings.HasPrefix(file, "../") {
+			if file, ok := inRepository(m.dir, name); ok {
 				m.read(file)
 			}
 		}
@@ -477,7 +477,7 @@ func (m *makefile) function(name, text string) (value string, known bool) {
 
 // wildcard returns the files of the repository that a pattern names.
 func (m *makefile) wildcard(pattern string) string {
-	if path.IsAbs(pattern) || strings.HasPrefix(path.Join(m.dir, pattern), "../") {
+	if _, ok := inRepository(m.dir, pattern); !ok {
 		return ""
 	}
 	base := filepath.Join(m.root, filepath.FromSlash(m.dir))
@@ -548,38 +548,34 @@ func (m *makefile) commands(r makeRule, target, stem string) [][]string {
 	return found
 }
 
-// enter sets the variables of a target. leave restores the others. named is true if an assignment is
-// for this target and not for a pattern.
-func (m *makefile) enter(target string) (named bool, leave func()) {
+// enter sets the variables of a target. leave restores the others.
+func (m *makefile) enter(target string) (leave func()) {
 	old := m.vars
 	m.vars = maps.Clone(old)
 	for _, v := range m.ofTargets {
 		for _, pattern := range v.targets {
 			if _, ok := matchPattern(path.Clean(pattern), path.Clean(target)); ok {
 				m.assign(v.name, v.operator, v.value)
-				named = named || !strings.Contains(pattern, "%")
 			}
 		}
 	}
-	return named, func() { m.vars = old }
+	return func() { m.vars = old }
 }
 
 // program returns the program that a rule links, and its compiler.
 func (m *makefile) program(r makeRule) (u unit, compiler string, ok bool) {
-	u.own = map[string][]string{}
 	for _, target := range r.targets {
 		if strings.Contains(target, "%") || slices.Contains([]string{".o", ".obj", ".a", ".so"}, path.Ext(target)) {
 			continue
 		}
-		_, leave := m.enter(target)
-		defer leave()
+		defer m.enter(target)()
 		for _, command := range m.commands(r, target, "") {
 			if slices.Contains(command, "-c") || slices.Contains(command, "-E") || slices.Contains(command, "-M") {
 				continue
 			}
 			u.flags.add(parseFlags(m.dir, command))
 			u.flags.copts = nil // those of the compilations
-			linked := unit{own: map[string][]string{}}
+			var linked unit
 			for i, word := range command[1:] {
 				if archive := m.archive(word); archive != "" {
 					word = archive // its sources are part of the program
@@ -588,15 +584,14 @@ func (m *makefile) program(r makeRule) (u unit, compiler string, ok bool) {
 					m.input(&linked, word, map[string]bool{})
 				}
 			}
-			if slices.ContainsFunc(command, isSource) {
-				linked.add(parseFlags(m.dir, command), slices.DeleteFunc(slices.Clone(command), func(word string) bool { return !isSource(word) }), m.dir)
-			}
+			m.compile(&linked, command, slices.DeleteFunc(slices.Clone(command), func(word string) bool { return !isSource(word) }))
 			if len(linked.srcs) > 0 {
 				u.program = path.Base(target)
 				u.srcs = union(u.srcs, linked.srcs)
 				u.flags.add(linked.flags)
-				maps.Copy(u.own, linked.own)
-				u.apart = u.apart || linked.apart
+				for src, copts := range linked.own {
+					u.compile([]string{src}, flags{copts: copts})
+				}
 				u.flags.linkopts = slices.DeleteFunc(u.flags.linkopts, func(opt string) bool { return m.archive(opt) != "" })
 				compiler, ok = command[0], true
 				u.hip = u.hip || compiler == "hipcc"
@@ -635,15 +630,9 @@ func (m *makefile) input(u *unit, name string, seen map[string]bool) {
 	if ext := path.Ext(name); ext != ".o" && ext != ".obj" && ext != ".a" {
 		return
 	}
-	for _, r := range m.rules {
-		for _, target := range r.targets {
-			stem, ok := matchPattern(path.Clean(target), path.Clean(name))
-			if !ok || len(r.recipe) == 0 {
-				continue
-			}
-			if m.made(u, r, name, stem, seen) {
-				return
-			}
+	for _, match := range m.matching(name) {
+		if m.made(u, match.rule, name, match.stem, seen) {
+			return
 		}
 	}
 	// Another rule can name the source, or make's own rules compile it.
@@ -663,10 +652,30 @@ func (m *makefile) input(u *unit, name string, seen map[string]bool) {
 	}
 }
 
+// match is a rule that can make a file, and what the % of its pattern stands for.
+type match struct {
+	rule makeRule
+	stem string
+}
+
+// matching returns the rules with recipes that can make a file in the order in which make tries
+// them: a rule with the name, then patterns, the shortest stem first.
+func (m *makefile) matching(name string) []match {
+	var found []match
+	for _, r := range m.rules {
+		for _, target := range r.targets {
+			if stem, ok := matchPattern(path.Clean(target), path.Clean(name)); ok && len(r.recipe) > 0 {
+				found = append(found, match{r, stem})
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b match) int { return len(a.stem) - len(b.stem) })
+	return found
+}
+
 // made adds what a rule makes an object or archive of.
 func (m *makefile) made(u *unit, r makeRule, name, stem string, seen map[string]bool) bool {
-	named, leave := m.enter(name)
-	defer leave()
+	defer m.enter(name)()
 	var compiled []string
 	for _, command := range m.commands(r, name, stem) {
 		for i, word := range command[1:] {
@@ -675,8 +684,7 @@ func (m *makefile) made(u *unit, r makeRule, name, stem string, seen map[string]
 			}
 		}
 		if len(compiled) > 0 {
-			u.add(parseFlags(m.dir, command), compiled, m.dir)
-			u.apart = u.apart || named || path.Ext(name) != ".a" && slices.Contains(r.targets, name)
+			m.compile(u, command, compiled)
 			return true
 		}
 	}
@@ -694,18 +702,22 @@ func (m *makefile) made(u *unit, r makeRule, name, stem string, seen map[string]
 	return found
 }
 
-// add adds the flags of a command in a directory that compiles sources.
-func (u *unit) add(f flags, sources []string, dir string) {
-	u.flags.add(f)
-	for _, src := range sources {
-		u.own[path.Join(dir, src)] = f.copts
+// compile adds the flags of a command that compiles sources.
+func (m *makefile) compile(u *unit, command, sources []string) {
+	if len(sources) == 0 {
+		return
 	}
+	placed := make([]string, len(sources))
+	for i, src := range sources {
+		placed[i] = path.Join(m.dir, src)
+	}
+	u.compile(placed, parseFlags(m.dir, command))
 }
 
 // source adds a source that exists in the repository.
 func (m *makefile) source(u *unit, name string) bool {
-	file := path.Join(m.dir, name)
-	if path.IsAbs(name) || strings.HasPrefix(file, "../") || !isFile(m.root, file) {
+	file, ok := inRepository(m.dir, name)
+	if !ok || !isFile(m.root, file) {
 		return false
 	}
 	u.srcs = union(u.srcs, []string{file})

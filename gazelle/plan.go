@@ -26,8 +26,8 @@ type plan struct {
 	included map[string]bool
 	// shared is what each package provides to the rules of others.
 	shared map[string]*shared
-	// linked are the names of the units that have code for HIP or are linked with such a unit.
-	linked map[string]bool
+	// linked are the units that have code for HIP or are linked with such a unit.
+	linked map[unitName]bool
 	// deepScans are the results of deep so far.
 	deepScans map[string]*scan
 }
@@ -55,7 +55,7 @@ type shared struct {
 func (l *offload) newPlan(c *config.Config) *plan {
 	p := &plan{
 		offload: l, c: c, folders: map[string]*folder{}, byName: map[string][]string{},
-		claimed: map[string]bool{}, included: map[string]bool{}, shared: map[string]*shared{}, deepScans: map[string]*scan{}, linked: map[string]bool{},
+		claimed: map[string]bool{}, included: map[string]bool{}, shared: map[string]*shared{}, deepScans: map[string]*scan{}, linked: map[unitName]bool{},
 	}
 	p.walk("", l.rootSettings)
 	rels := slices.Sorted(maps.Keys(p.folders))
@@ -108,11 +108,7 @@ func (p *plan) walk(rel string, s *settings) {
 
 // has reports whether a path in the repository is a file.
 func (p *plan) has(file string) bool {
-	dir := path.Dir(file)
-	if dir == "." {
-		dir = ""
-	}
-	f, ok := p.folders[dir]
+	f, ok := p.folders[dirOf(file)]
 	if !ok {
 		return false
 	}
@@ -165,22 +161,39 @@ func (p *plan) unitsOf(f *folder) []unit {
 	}
 	var units []unit
 	for _, u := range f.hints.units {
-		if p.linked[u.name] || p.hasHIP(f, u) {
+		if p.linked[unitName{f.rel, u.name}] || p.hasHIP(u) {
 			units = append(units, u)
 		}
 	}
 	return units
 }
 
-func (p *plan) hasHIP(f *folder, u unit) bool {
-	return slices.ContainsFunc(u.srcs, func(src string) bool { return p.isHIP(src) || u.hip && path.Ext(src) == ".cu" })
+func (p *plan) hasHIP(u unit) bool {
+	return slices.ContainsFunc(u.srcs, func(src string) bool {
+		return p.isHIP(src) || u.hip && path.Ext(src) == ".cu" || slices.Contains(u.asHIP, src)
+	})
 }
+
+// unitName identifies a unit: directories can have units of the same name.
+type unitName struct{ dir, name string }
 
 // findLinked finds the named units that have code for HIP, that link such a unit, or that such a
 // unit links.
 func (p *plan) findLinked() {
-	links := map[string][]string{}
-	for _, f := range p.folders {
+	dirs := map[string][]string{} // of the units with a name
+	for rel, f := range p.folders {
+		if f.hints == nil || f.hints.cuda {
+			continue
+		}
+		for _, u := range f.hints.units {
+			if u.name != "" {
+				dirs[u.name] = append(dirs[u.name], rel)
+			}
+		}
+	}
+	links := map[unitName][]unitName{}
+	for _, rel := range slices.Sorted(maps.Keys(p.folders)) {
+		f := p.folders[rel]
 		if f.hints == nil || f.hints.cuda {
 			continue
 		}
@@ -188,29 +201,51 @@ func (p *plan) findLinked() {
 			if u.name == "" {
 				continue
 			}
-			links[u.name] = union(links[u.name], u.links)
-			if p.hasHIP(f, u) {
-				p.linked[u.name] = true
+			from := unitName{rel, u.name}
+			for _, link := range u.links {
+				for _, dir := range nearest(rel, dirs[link]) {
+					links[from] = append(links[from], unitName{dir, link})
+				}
+			}
+			if p.hasHIP(u) {
+				p.linked[from] = true
 			}
 		}
 	}
 	for changed := true; changed; {
 		changed = false
-		mark := func(name string) {
-			if _, known := links[name]; known && !p.linked[name] {
-				p.linked[name], changed = true, true
-			}
-		}
-		for name, others := range links {
-			for _, other := range others {
-				if p.linked[name] {
-					mark(other)
-				} else if p.linked[other] {
-					mark(name)
+		for from, others := range links {
+			for _, to := range others {
+				if p.linked[from] != p.linked[to] {
+					p.linked[from], p.linked[to], changed = true, true, true
 				}
 			}
 		}
 	}
+}
+
+// nearest returns those directories whose paths have most elements in common with that of another.
+func nearest(rel string, dirs []string) []string {
+	var found []string
+	most := -1
+	for _, dir := range dirs {
+		common := 0
+		for a, b := rel+"/", dir+"/"; a != "" && b != ""; common++ {
+			first, rest, _ := strings.Cut(a, "/")
+			other, after, _ := strings.Cut(b, "/")
+			if first != other {
+				break
+			}
+			a, b = rest, after
+		}
+		if common > most {
+			found, most = nil, common
+		}
+		if common == most {
+			found = append(found, dir)
+		}
+	}
+	return found
 }
 
 // isHIP reports whether a source, by its path in the repository, is for HIP.
@@ -232,7 +267,7 @@ func (p *plan) isHIP(src string) bool {
 func (p *plan) claim(f *folder) {
 	for _, u := range p.unitsOf(f) {
 		for _, src := range u.srcs {
-			if path.Dir(src) != path.Join(f.rel, ".") {
+			if dirOf(src) != f.rel {
 				p.claimed[src] = true
 			}
 		}
@@ -304,7 +339,7 @@ type location struct {
 // locate finds an include: in the directory of the file that contains it, then in directories, then
 // from the root of the repository.
 func (p *plan) locate(inc include, dirs []string) (location, bool) {
-	inside := func(file string) bool { return !strings.HasPrefix(file, "../") && !path.IsAbs(inc.path) && p.has(file) }
+	inside := func(file string) bool { return !path.IsAbs(inc.path) && p.has(file) }
 	if file := path.Join(path.Dir(inc.file), inc.path); !inc.angle && inside(file) {
 		return location{file: file, near: true}, true
 	}
@@ -477,10 +512,7 @@ func (p *plan) providers(inc include) []*library {
 // ownerOf returns the package that a file belongs to. It is the nearest one, if that has rules for
 // sources or names the file; otherwise the directory of the file, which becomes a package.
 func (p *plan) ownerOf(file string) string {
-	dir := path.Dir(file)
-	if dir == "." {
-		dir = ""
-	}
+	dir := dirOf(file)
 	owner, ok := p.packageOf(p.c, file)
 	if ok && owner == dir {
 		return owner

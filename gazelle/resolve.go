@@ -3,6 +3,7 @@ package offload
 import (
 	"fmt"
 	"log"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -80,9 +81,11 @@ func (l *offload) Resolve(c *config.Config, ix *resolve.RuleIndex, _ *repo.Remot
 		}
 	}
 	for _, name := range found.links {
-		if dep, ok := l.units[name]; ok && !dep.Equal(from) {
-			add(dep.Rel(from.Repo, from.Pkg).String())
-		} else if !ok {
+		if dirs := nearest(from.Pkg, slices.Sorted(maps.Keys(l.units[name]))); len(dirs) > 0 {
+			if dep := l.units[name][dirs[0]]; !dep.Equal(from) {
+				add(dep.Rel(from.Repo, from.Pkg).String())
+			}
+		} else {
 			l.report.unresolved(found.folder, fmt.Sprintf("%s links %s, which is not in the repository", from.Name, name), "deps = [\"LABEL\"]")
 		}
 	}
@@ -254,7 +257,7 @@ func (inc include) candidates(dirs []string) []string {
 	}
 	var files []string
 	for _, dir := range slices.Concat([]string{path.Dir(inc.file)}, dirs, []string{""}) {
-		if file := path.Join(dir, inc.path); !strings.HasPrefix(file, "../") && !path.IsAbs(file) {
+		if file, ok := inRepository(dir, inc.path); ok {
 			files = union(files, []string{file})
 		}
 	}

@@ -21,6 +21,7 @@ type scan struct {
 	chevrons bool // launches kernels with syntax that requires HIP's compiler
 	target   bool // has OpenMP target directives
 	main     bool // has a main function
+	certain  bool // has one outside of the preprocessor's conditions
 	cudaAPI  bool // uses declarations of CUDA's runtime or driver
 	hipAPI   bool // uses declarations of HIP's runtime
 	loads    bool // loads code objects
@@ -94,6 +95,8 @@ var (
 func scanSource(data []byte) *scan {
 	s := &scan{}
 	var code, statements strings.Builder // with directives, and without
+	var certain strings.Builder          // the statements outside of conditions
+	depth := 0                           // of conditions
 	lines(data, func(l line) {
 		for _, pragma := range l.pragmas {
 			s.target = s.target || isTarget(pragma)
@@ -104,7 +107,17 @@ func scanSource(data []byte) *scan {
 			code.WriteByte('\n')
 			statements.WriteString(l.code)
 			statements.WriteByte('\n')
+			if depth == 0 {
+				certain.WriteString(l.code)
+				certain.WriteByte('\n')
+			}
 			return
+		}
+		switch directive := strings.TrimSpace(text[1:]); {
+		case strings.HasPrefix(directive, "if"):
+			depth++
+		case strings.HasPrefix(directive, "endif"):
+			depth--
 		}
 		s.portable = s.portable || blankPattern.matches(text) || askPattern.matches(text)
 		if m := includePattern.FindStringSubmatch(text); m != nil {
@@ -126,6 +139,7 @@ func scanSource(data []byte) *scan {
 	s.hipAPI = hipPattern.matches(all)
 	s.loads = modulePattern.matches(all)
 	s.main = mainPattern.matches(all)
+	s.certain = s.main && mainPattern.matches(certain.String())
 	return s
 }
 

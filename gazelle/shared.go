@@ -52,7 +52,7 @@ func (g *generator) writeHeaders(headers, dirs []string) {
 		if g.Rel == "" {
 			name = "headers"
 		}
-		r = rule.NewRule(headersKind, g.free(name, "_headers"))
+		r = rule.NewRule(headersKind, g.free(headersKind, name, "_headers"))
 		r.AddComment(sharedComment)
 	}
 	for attr, values := range map[string][]string{hdrsAttr: hdrs, textualAttr: textual, includesAttr: includes} {

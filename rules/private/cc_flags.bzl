@@ -300,7 +300,8 @@ def _command_line(cc, language, user_flags):
         variables = cc_common.create_compile_variables(
             cc_toolchain = cc.toolchain,
             feature_configuration = cc.flag_features,
-            use_pic = True,
+            # Without it, the toolchain has no flags for this. Host code is position-independent in any case.
+            use_pic = cc_common.is_enabled(feature_configuration = cc.flag_features, feature_name = "supports_pic"),
             user_compile_flags = user_flags,
         ),
     )

@@ -252,7 +252,7 @@ def add_flags(args, flags, out, **kwargs):
 def _targets(ctx, attribute):
     """Returns the targets that `$(location)` can refer to, in addition to `srcs`."""
     names = ["data", "additional_linker_inputs" if attribute in _LINK_ATTRIBUTES else "additional_compiler_inputs"]
-    if attribute.endswith("defines"):
+    if attribute.endswith("defines") or attribute == "linkopts":
         names.append("deps")
     targets = {}
     for name in names:

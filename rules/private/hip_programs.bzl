@@ -9,7 +9,6 @@ load(":toolchains.bzl", "CLANG_GROUPS")
 # Attributes of the program; all others are for the compilation of its sources.
 _PROGRAM_ATTRS = [
     "args",
-    "data",
     "dynamic_deps",
     "env",
     "env_inherit",
@@ -32,6 +31,7 @@ _COMMON_ATTRS = [
     "applicable_licenses",
     "aspect_hints",
     "compatible_with",
+    "data",
     "deprecation",
     "exec_compatible_with",
     "features",

@@ -12,6 +12,9 @@ load(":linking.bzl", "host_triple")
 load(":messages.bzl", "name_of")
 load(":sources.bzl", "COMPILE_INPUT", "HEADERS", "HIP_SOURCES", "object_names", "private_headers_of")
 
+# Extensions of linker scripts, as in cc_library.
+_LINKER_SCRIPTS = [".ld", ".lds", ".ldscript"]
+
 # The attributes of such a rule, except srcs.
 LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS | LINKER_INPUTS_ATTRS | {
     "alwayslink": attr.bool(
@@ -34,7 +37,10 @@ LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS
         doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`, for this target and its dependents.",
     ),
     "deps": attr.label_list(
-        doc = "Libraries whose headers the sources include, and that are linked with them.",
+        doc = "Libraries whose headers the sources include, and that are linked with them; also linker scripts (`.ld`, `.lds`, `.ldscript`), which `linkopts` can refer to.",
+        allow_files = _LINKER_SCRIPTS,
+        # As in cc_library: libraries need not make such files.
+        flags = ["SKIP_ANALYSIS_TIME_FILETYPE_CHECK"],
         providers = [CcInfo],
     ),
     "device_copts": attr.string_list(
@@ -111,6 +117,10 @@ def parse_headers(ctx, compiler, *, language):
         parsed.append(out)
     return parsed
 
+def _linker_scripts(ctx):
+    """Returns the files in deps that are no libraries."""
+    return [file for dep in ctx.attr.deps if CcInfo not in dep for file in dep[DefaultInfo].files.to_list()]
+
 def _dependencies(ctx):
     """Returns the targets whose headers the headers of such a rule can include."""
     return ctx.attr.deps + getattr(ctx.attr, "device_deps", [])
@@ -155,7 +165,7 @@ def library_providers(ctx, compiler, *, context, objects, runtimes, counted = Fa
     """
     return program_providers(
         ctx,
-        additional_inputs = ctx.files.additional_linker_inputs,
+        additional_inputs = ctx.files.additional_linker_inputs + _linker_scripts(ctx),
         alwayslink = ctx.attr.alwayslink,
         cc = compiler.cc,
         context = context,

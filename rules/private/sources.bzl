@@ -13,7 +13,7 @@ CXX_SOURCES = [".cpp", ".cc", ".cxx", ".c++", ".C"]
 HIP_SOURCES = [".hip", ".cu"] + CXX_SOURCES
 
 def sources_of(ctx):
-    """Returns the files in srcs that are compiled.
+    """Returns the files in srcs that are compiled. Fails if one is a directory.
 
     Args:
       ctx: the rule's context.
@@ -21,7 +21,16 @@ def sources_of(ctx):
     Returns:
       list of Files.
     """
-    return [file for file in ctx.files.srcs if "." + file.extension not in HEADERS]
+    sources = []
+    for file in ctx.files.srcs:
+        if file.is_directory:
+            fail("{}: srcs: {} is a directory, whose files are known too late for an action each: expected files; name the outputs of the rule that makes it, or add it to hdrs if it has headers".format(
+                name_of(ctx.label),
+                file.short_path,
+            ))
+        if "." + file.extension not in HEADERS:
+            sources.append(file)
+    return sources
 
 def require_sources(ctx, where, advice):
     """Fails if nothing in srcs is compiled.

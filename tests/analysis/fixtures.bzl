@@ -27,6 +27,14 @@ images = rule(
     },
 )
 
+def _directory_impl(ctx):
+    directory = ctx.actions.declare_directory(ctx.label.name)
+    ctx.actions.run_shell(command = ":", outputs = [directory])
+    return [DefaultInfo(files = depset([directory]))]
+
+# A directory with files that are known only after it is made.
+directory = rule(implementation = _directory_impl)
+
 def _layer_impl(_ctx):
     return []
 

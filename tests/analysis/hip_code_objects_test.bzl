@@ -1,7 +1,8 @@
 """Analysis tests of hip_code_objects."""
 
 load("@rules_cc//cc:defs.bzl", "cc_library")
-load("//rules:defs.bzl", "hip_code_objects", "hip_library")
+load("//rules:defs.bzl", "device_bitcode_library", "hip_code_objects", "hip_library", "openmp_library")
+load(":fixtures.bzl", "directory")
 load(":testing.bzl", "actions_test", "failure_test", "provides_test")
 
 def hip_code_objects_tests(name):
@@ -214,6 +215,23 @@ def hip_code_objects_tests(name):
         offload_archs = ["gfx942"],
         rule = hip_code_objects,
     )
+    directory(
+        name = "directory",
+        tags = ["manual"],
+    )
+    for kind, rule in [
+        ("bitcode", device_bitcode_library),
+        ("code_objects", hip_code_objects),
+        ("hip", hip_library),
+        ("openmp", openmp_library),
+    ]:
+        failure_test(
+            name = "directory_{}_test".format(kind),
+            srcs = [":directory"],
+            message = "{}: srcs: tests/analysis/directory is a directory, whose files are known too late for an action each: expected files; name the outputs of the rule that makes it, or add it to hdrs if it has headers",
+            offload_archs = ["gfx942"],
+            rule = rule,
+        )
     failure_test(
         name = "hip_fgpu_rdc_test",
         srcs = ["a.hip"],

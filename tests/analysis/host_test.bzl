@@ -83,6 +83,7 @@ _CROSS = {
 }
 _cross_test = actions_test_with(_CROSS)
 _cross_user_test = actions_test_with(_CROSS | _USER)
+_no_pic_test = actions_test_with(_CROSS | {"//command_line_option:features": ["-supports_pic"]})
 _cross_dbg_test = actions_test_with(_CROSS | {"//command_line_option:compilation_mode": "dbg"})
 
 def host_tests(name):
@@ -200,6 +201,7 @@ def host_tests(name):
             "inputs": ["tests/analysis/sysroot/usr/include/stdio.h"],
             "not_in_argv": ["-flto", "-fmodule-name=", "c++"],
         }),
+        ("no_pic", _no_pic_test, hip_host, {"argv": ["-std=c++20 --rocm-path=tests/analysis/rocm --offload-host-only -fPIC -c"]}),
         ("cross_hip_device", _cross_test, hip_device, {"argv": ["-x hip --target=aarch64-unknown-linux-gnu", "--target=aarch64-linux-musl -nostdinc++ -isystem libcxx -std=c++20"], "inputs": ["tests/analysis/sysroot/usr/include/stdio.h"], "not_in_argv": ["-mcpu=neoverse-n1", "-Wall"]}),
         ("cross_code_objects", _cross_test, ("host_code_objects", "OffloadHipCompile", "host_code_objects/gfx942/a.o"), {"argv": ["-x hip --target=aarch64-unknown-linux-gnu", "--target=aarch64-linux-musl -nostdinc++ -isystem libcxx -std=c++20"], "inputs": ["tests/analysis/sysroot/usr/include/stdio.h"]}),
         ("cross_cuda", _cross_test, ("host_cuda", "OffloadCudaCompile", "host_cuda/sm_70.ptx"), {"argv": ["-x cuda --target=aarch64-unknown-linux-gnu", "--target=aarch64-linux-musl -nostdinc++ -isystem libcxx -std=c++20"], "inputs": ["tests/analysis/sysroot/usr/include/stdio.h"]}),

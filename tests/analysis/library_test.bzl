@@ -126,6 +126,22 @@ def library_tests(name):
             target = "like_cc_" + kind,
         )
 
+    # A linker script in deps, as for cc_library.
+    hip_library(
+        name = "scripts",
+        srcs = ["a.hip"],
+        linkopts = ["-Wl,-T,$(location script.lds)"],
+        offload_archs = ["gfx942"],
+        tags = ["manual"],
+        deps = ["script.lds"],
+    )
+    provides_test(
+        name = "linker_script_test",
+        link_flags = ["-Wl,-T,tests/analysis/script.lds"],
+        link_inputs = ["script.lds"],
+        target = "scripts",
+    )
+
     cc_library(
         name = "lib_with_data",
         data = ["a.c"],

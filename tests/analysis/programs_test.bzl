@@ -246,6 +246,20 @@ def programs_tests(name):
         output = "program_hip/host/a.o",
         target = "program_hip",
     )
+    hip_binary(
+        name = "located",
+        srcs = ["a.hip"],
+        copts = ["-DFILE=$(location index.dat)"],
+        data = ["index.dat"],
+        offload_archs = ["gfx942"],
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "hip_binary_data_test",
+        argv = ["-DFILE=tests/analysis/index.dat"],
+        mnemonic = "OffloadHipHostCompile",
+        target = "located_hip",
+    )
     hip_test(
         name = "gpu_test",
         size = "small",

@@ -1,0 +1,5 @@
+#include "timer.h"
+
+void kernel();
+
+int main() { kernel(); }

@@ -1,0 +1,1 @@
+int main() { hipFree(0); }

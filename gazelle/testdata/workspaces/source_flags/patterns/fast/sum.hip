@@ -1,0 +1,3 @@
+__global__ void sum_kernel() {}
+
+void sum() { sum_kernel<<<1, 1>>>(); }

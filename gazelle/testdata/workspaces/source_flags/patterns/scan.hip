@@ -1,0 +1,3 @@
+__global__ void scan_kernel() {}
+
+void scan() { scan_kernel<<<1, 1>>>(); }

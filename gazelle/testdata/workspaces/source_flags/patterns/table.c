@@ -1,0 +1,1 @@
+int table = 1;

@@ -1,0 +1,3 @@
+__global__ void exact_kernel() {}
+
+void exact() { exact_kernel<<<1, 1>>>(); }

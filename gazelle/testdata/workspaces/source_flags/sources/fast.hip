@@ -1,0 +1,3 @@
+__global__ void fast_kernel() {}
+
+void fast() { fast_kernel<<<1, 1>>>(); }

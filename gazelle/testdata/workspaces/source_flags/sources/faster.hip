@@ -1,0 +1,3 @@
+__global__ void faster_kernel() {}
+
+void faster() { faster_kernel<<<1, 1>>>(); }
