@@ -82,7 +82,7 @@ def _records(targets):
 
 def _compare(ctx, suffix, tried):
     """Registers the action that compares the builds, and returns its outputs by their formats."""
-    old, new = [ctx.split_attr.targets[side] for side in [_OLD, _NEW]]
+    old, new = [ctx.split_attr.srcs[side] for side in [_OLD, _NEW]]
     inputs = [_files(old), _files(new), _records(old), _records(new), depset(ctx.files.accepted)]
     outputs = {
         format: ctx.actions.declare_file(ctx.label.name + suffix + extension)
@@ -101,7 +101,7 @@ def _compare(ctx, suffix, tried):
         args.add(ctx.attr.max_growth, format = "--max-growth=%s")
     args.add_all(ctx.files.accepted, format_each = "--accepted=%s")
     for name in tried:
-        files = _files(ctx.split_attr.targets[_TRIED + name])
+        files = _files(ctx.split_attr.srcs[_TRIED + name])
         args.add_all(files, format_each = "--tried={}=%s".format(name))
         inputs.append(files)
     run_offload(
@@ -134,13 +134,13 @@ def _check(ctx, where):
 def _compiler_diff_impl(ctx):
     where = place(ctx, "offload_compiler_diff")
     _check(ctx, where)
-    if not ctx.attr.targets:
-        fail("{}: targets is empty: name programs, libraries or code objects to compare".format(where))
+    if not ctx.attr.srcs:
+        fail("{}: srcs is empty: name programs, libraries or code objects to compare".format(where))
     for side in [_OLD, _NEW]:
-        if not _files(ctx.split_attr.targets[side]).to_list():
-            fail("{}: targets: {} have no files to compare; name the programs and libraries".format(
+        if not _files(ctx.split_attr.srcs[side]).to_list():
+            fail("{}: srcs: {} have no files to compare; name the programs and libraries".format(
                 where,
-                ", ".join([name_of(target.label) for target in ctx.split_attr.targets[side]]),
+                ", ".join([name_of(target.label) for target in ctx.split_attr.srcs[side]]),
             ))
     outputs = _compare(ctx, "", [])
     tried = _compare(ctx, ".suggest", ctx.attr.suggest) if ctx.attr.suggest else {}
@@ -175,12 +175,12 @@ _offload_compiler_diff = rule(
         "old_copts": attr.string_list(),
         "old_lto": attr.string(),
         "remarks": attr.bool(default = True),
-        "suggest": attr.string_list(),
-        "targets": attr.label_list(
+        "srcs": attr.label_list(
             aspects = [_records_aspect],
             cfg = _both,
             mandatory = True,
         ),
+        "suggest": attr.string_list(),
         "tolerances": attr.string_dict(),
         "_allowlist_function_transition": attr.label(
             default = "@bazel_tools//tools/allowlists/function_transition_allowlist",
@@ -225,7 +225,7 @@ _COMMON = ["compatible_with", "exec_compatible_with", "features", "restricted_to
 
 def offload_compiler_diff(
         name,
-        targets,
+        srcs,
         old_compiler = "",
         new_compiler = "",
         old_lto = "",
@@ -249,11 +249,11 @@ def offload_compiler_diff(
     ```starlark
     offload_compiler_diff(
         name = "upgrade",
+        srcs = ["//app", "//math:kernels"],
         accepted = "accepted.txt",
         fail_on = ["scratch", "vgpr_spills", "occupancy"],
         new_compiler = "rocm_7_1",
         old_compiler = "rocm_7_0",
-        targets = ["//app", "//math:kernels"],
         tolerances = {"vgprs": "8", "code_size": "5%"},
     )
     ```
@@ -266,7 +266,7 @@ def offload_compiler_diff(
 
     Args:
       name: name of the target.
-      targets: programs, libraries, code objects and bundles to build and compare. Their default outputs must contain the device
+      srcs: programs, libraries, code objects and bundles to build and compare. Their default outputs must contain the device
         code.
       old_compiler: name of a registered compiler in the setting `//rules/settings:device_compiler`, for the old build. If empty,
         the value of the setting.
@@ -301,8 +301,8 @@ def offload_compiler_diff(
         old_copts = old_copts,
         old_lto = old_lto,
         remarks = remarks,
+        srcs = srcs,
         suggest = suggest,
-        targets = targets,
         tolerances = tolerances,
         **kwargs
     )

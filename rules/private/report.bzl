@@ -13,6 +13,7 @@ PROGRAM_ATTRIBUTES = [
     "actual",
     "base",
     "binary",
+    "bundle",
     "bundles",
     "cdeps",
     "data",

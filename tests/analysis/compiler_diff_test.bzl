@@ -66,7 +66,7 @@ def compiler_diff_tests(name):
         new_lto = "none",
         suggest = ["O2", "no-lto"],
         tags = ["manual"],
-        targets = [":diff_kernels"],
+        srcs = [":diff_kernels"],
         tolerances = {"vgprs": "8"},
     )
     actions_test(
@@ -109,12 +109,12 @@ def compiler_diff_tests(name):
         ("tolerance", {"new_copts": ["-O1"], "tolerances": {"removed-archs": "1"}}, "tolerances: found \"removed-archs\", expected one of agprs, "),
         ("accepted", {"accepted": "index.dat", "new_copts": ["-O1"]}, "accepted requires limits: set fail_on, tolerances or max_growth"),
         ("suggest", {"fail_on": ["lds"], "new_copts": ["-O1"], "suggest": ["O9"]}, "suggest: found \"O9\", expected a list of O2, "),
-        ("empty", {"new_copts": ["-O1"], "targets": []}, "targets is empty: name programs, libraries or code objects to compare"),
-        ("files", {"new_copts": ["-O1"], "targets": [":diff_suite"], "testonly": True}, "targets: //tests/analysis:diff_suite have no files to compare; name the programs and libraries"),
+        ("empty", {"new_copts": ["-O1"], "srcs": []}, "srcs is empty: name programs, libraries or code objects to compare"),
+        ("files", {"new_copts": ["-O1"], "srcs": [":diff_suite"], "testonly": True}, "srcs: //tests/analysis:diff_suite have no files to compare; name the programs and libraries"),
     ]:
         failure_test(
             name = "diff_{}_failure_test".format(case),
             message = "{}: offload_compiler_diff: " + message,
             rule = _diff,
-            **({"targets": [":diff_kernels"]} | kwargs)
+            **({"srcs": [":diff_kernels"]} | kwargs)
         )
