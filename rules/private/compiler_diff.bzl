@@ -3,7 +3,7 @@
 load(":device_link.bzl", "RECORD_SUFFIX")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
-load(":report.bzl", "KERNEL_LIMITS", "PAGE_SCRIPT", "PROGRAM_ATTRIBUTES", "check_limits")
+load(":report.bzl", "KERNEL_LIMITS", "PAGE_SCRIPT", "PROGRAM_ATTRIBUTES", "check_limits", "program_dependencies")
 
 _COMPILER = "//rules/settings:device_compiler"
 _COPTS = "//rules/settings:device_copts"
@@ -61,12 +61,7 @@ _RecordsInfo = provider(
 
 def _records_impl(target, ctx):
     own = [file for action in target.actions for file in action.outputs.to_list() if file.basename.endswith(RECORD_SUFFIX)]
-    below = []
-    for name in PROGRAM_ATTRIBUTES:
-        value = getattr(ctx.rule.attr, name, None)
-        for dep in value if type(value) == "list" else [value]:
-            if type(dep) == "Target" and _RecordsInfo in dep:
-                below.append(dep[_RecordsInfo].records)
+    below = [dep[_RecordsInfo].records for dep in program_dependencies(ctx.rule) if _RecordsInfo in dep]
     return [_RecordsInfo(records = depset(own, transitive = below))]
 
 _records_aspect = aspect(
@@ -121,7 +116,7 @@ def _check(ctx, where):
         fail("{}: the builds are equal: set old_compiler and new_compiler, or the attributes for lto or copts".format(where))
     check_limits(ctx.attr.fail_on, where)
     for value in ctx.attr.tolerances:
-        if value.replace("_", "-") not in KERNEL_LIMITS:
+        if value not in KERNEL_LIMITS:
             fail("{}: tolerances: found {}, expected one of {}".format(where, repr(value), ", ".join(KERNEL_LIMITS)))
     limited = ctx.attr.fail_on or ctx.attr.tolerances or ctx.attr.max_growth
     for attribute in ["accepted", "suggest"]:
@@ -137,7 +132,7 @@ def _compiler_diff_impl(ctx):
     if not ctx.attr.srcs:
         fail("{}: srcs is empty: name programs, libraries or code objects to compare".format(where))
     for side in [_OLD, _NEW]:
-        if not _files(ctx.split_attr.srcs[side]).to_list():
+        if not _files(ctx.split_attr.srcs[side]):
             fail("{}: srcs: {} have no files to compare; name the programs and libraries".format(
                 where,
                 ", ".join([name_of(target.label) for target in ctx.split_attr.srcs[side]]),
@@ -251,10 +246,10 @@ def offload_compiler_diff(
         name = "upgrade",
         srcs = ["//app", "//math:kernels"],
         accepted = "accepted.txt",
-        fail_on = ["scratch", "vgpr_spills", "occupancy"],
+        fail_on = ["scratch", "vgpr-spills", "occupancy"],
         new_compiler = "rocm_7_1",
         old_compiler = "rocm_7_0",
-        tolerances = {"vgprs": "8", "code_size": "5%"},
+        tolerances = {"vgprs": "8", "code-size": "5%"},
     )
     ```
 
@@ -276,8 +271,8 @@ def offload_compiler_diff(
       new_lto: link-time optimization in the new build.
       old_copts: additional compiler flags for device code in the old build, one word each, after those of the targets.
       new_copts: additional compiler flags for device code in the new build.
-      fail_on: changes that fail the test: `spills`, `sgpr_spills`, `vgpr_spills`, `scratch`, `occupancy`, `vgprs`, `agprs`,
-        `sgprs`, `lds` and `code_size` for kernels that became worse, `removed-kernels`, and `removed-archs`.
+      fail_on: changes that fail the test: `spills`, `sgpr-spills`, `vgpr-spills`, `scratch`, `occupancy`, `vgprs`, `agprs`,
+        `sgprs`, `lds` and `code-size` for kernels that became worse, `removed-kernels`, and `removed-archs`.
       tolerances: from a value of `fail_on` to the change of a kernel that the test permits: a number or a percentage. A value in
         this dict need not be in `fail_on`.
       max_growth: maximum growth of the images of an architecture: a percentage such as `5%`, or a size such as `64KiB`.

@@ -7,13 +7,13 @@ load(":cc_flags.bzl", "cc_configuration")
 load(":compilation.bzl", "compile", "parse_step")
 load(":device_link.bzl", "device_link", "merge_objects_step")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "expand_flags", "language_copts")
-load(":headers.bzl", "context_of")
+load(":headers.bzl", "EXPORTED_HEADERS_ATTRS", "context_of")
 load(":linking.bzl", "host_triple")
 load(":messages.bzl", "name_of")
 load(":sources.bzl", "COMPILE_INPUT", "HEADERS", "HIP_SOURCES", "object_names", "private_headers_of")
 
 # The attributes of such a rule, except srcs.
-LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS | LINKER_INPUTS_ATTRS | {
+LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS | EXPORTED_HEADERS_ATTRS | LINKER_INPUTS_ATTRS | {
     "alwayslink": attr.bool(
         doc = "As in `cc_library`: whether programs include objects that they do not refer to. Such an object adds its kernels and their registration.",
     ),
@@ -30,20 +30,12 @@ LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS
         doc = "Files that programs require at run time.",
         allow_files = True,
     ),
-    "defines": attr.string_list(
-        doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`, for this target and its dependents.",
-    ),
     "deps": attr.label_list(
         doc = "Libraries whose headers the sources include, and that are linked with them.",
         providers = [CcInfo],
     ),
     "device_copts": attr.string_list(
         doc = "Additional compiler flags for device code, after `copts`, `conlyopts` and `cxxopts`.",
-    ),
-    "hdrs": attr.label_list(
-        doc = "Headers that the sources and dependents include, by their path relative to the workspace.",
-        allow_files = True,
-        flags = COMPILE_INPUT,
     ),
     "host_copts": attr.string_list(
         doc = "Additional compiler flags for host code, after `copts`, `conlyopts` and `cxxopts`.",
@@ -54,9 +46,6 @@ LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS
     ),
     "include_prefix": attr.string(
         doc = "Prefix to add to the paths of `hdrs` in `#include`, after `strip_include_prefix` is removed.",
-    ),
-    "includes": attr.string_list(
-        doc = "Directories to add to the include path of this target and its dependents, relative to the package; `.` is the package itself.",
     ),
     "linkopts": attr.string_list(
         doc = "Additional linker flags of programs that depend on this target.",

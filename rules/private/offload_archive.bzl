@@ -1,6 +1,6 @@
 """offload_archive creates archives with device code for several devices."""
 
-load("//rules:providers.bzl", "OffloadBundleInfo")
+load(":images.bzl", "bundles_in", "require_bundle")
 load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 
@@ -8,13 +8,8 @@ def _offload_archive_impl(ctx):
     where = place(ctx, "offload_archive")
     bundles = []
     for dep in ctx.attr.bundles:
-        if OffloadBundleInfo in dep:
-            bundles.append(dep[OffloadBundleInfo].file)
-        elif OutputGroupInfo in dep and "bundle" in dep[OutputGroupInfo]:
-            # A hip_library that has a bundle for each source.
-            bundles.extend(dep[OutputGroupInfo].bundle.to_list())
-        else:
-            bundles.extend(dep[DefaultInfo].files.to_list())
+        require_bundle(dep, where, "bundles")
+        bundles.extend(bundles_in(dep) or dep[DefaultInfo].files.to_list())
     if not bundles:
         fail("{}: bundles {}: add offload_bundle targets or files".format(where, "has targets without files" if ctx.attr.bundles else "is empty"))
     out = ctx.actions.declare_file(ctx.attr.out or "lib{}.a".format(ctx.label.name))

@@ -15,7 +15,7 @@ def _offload_register_impl(ctx):
     if kind == "openmp":
         if ctx.attr.bundle or not ctx.attr.images:
             fail("{}: kind is openmp, which registers single images: set images{}".format(where, " instead of bundle" if ctx.attr.bundle else ""))
-        images = images_of(ctx, where).to_list()
+        images = images_of(ctx, where)
         for image in images:
             if image.kind != "openmp":
                 fail("{}: images: {} has an image of kind {}, expected openmp".format(where, name_of(image.label), image.kind))

@@ -2,7 +2,7 @@
 
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
 load(":architectures.bzl", "TARGETS_ATTRS", "architectures_of")
-load(":images.bzl", "KIND_ATTRS", "container_of", "declare_images", "image_providers")
+load(":images.bzl", "KIND_ATTRS", "container_of", "declare_images", "image_providers", "require_bundle")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
@@ -20,6 +20,8 @@ def _offload_unbundle_impl(ctx):
     where = place(ctx, "offload_unbundle")
     bundle = ctx.attr.bundle
     archive = ctx.attr.type == _ARCHIVE
+    if not archive:
+        require_bundle(bundle, where, "bundle")
     targets = architectures_of(ctx, where, ctx.attr.kind)
     if OffloadBundleInfo in bundle and not archive and not ctx.attr.allow_missing and not ctx.attr.hip_openmp_compatible:
         target_ids.check_served(bundle[OffloadBundleInfo].entry_ids, targets, where, name_of(bundle.label))

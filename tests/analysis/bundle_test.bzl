@@ -287,6 +287,19 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
         message = "{}: offload_archive: bundles is empty: add offload_bundle targets or files",
         rule = offload_archive,
     )
+    failure_test(
+        name = "archive_images_test",
+        bundles = [":images_gfx942"],
+        message = "{}: offload_archive: bundles: //tests/analysis:images_gfx942 has no bundle: combine its images with offload_bundle(images = [\"//tests/analysis:images_gfx942\"])",
+        rule = offload_archive,
+    )
+    failure_test(
+        name = "unbundle_images_test",
+        bundle = ":images_gfx942",
+        message = "{}: offload_unbundle: bundle: //tests/analysis:images_gfx942 has no bundle: combine its images with offload_bundle(images = [\"//tests/analysis:images_gfx942\"])",
+        rule = offload_unbundle,
+        targets = ["gfx942"],
+    )
     offload_unbundle(
         name = "unbundle_archive",
         allow_missing = True,

@@ -60,7 +60,7 @@ def compiler_diff_tests(name):
     _diff(
         name = "diff",
         accepted = "index.dat",
-        fail_on = ["scratch", "vgpr_spills"],
+        fail_on = ["scratch", "vgpr-spills"],
         max_growth = "5%",
         new_copts = ["-O1"],
         new_lto = "none",
@@ -73,7 +73,7 @@ def compiler_diff_tests(name):
         name = "diff_action_test",
         argv = [
             "diff --html=BIN/tests/analysis/diff.html --markdown=BIN/tests/analysis/diff.md --output=BIN/tests/analysis/diff.json --message=BIN/tests/analysis/diff.message",
-            "--fail-on=scratch,vgpr_spills --tolerance=vgprs=8 --max-growth=5% --accepted=tests/analysis/index.dat",
+            "--fail-on=scratch,vgpr-spills --tolerance=vgprs=8 --max-growth=5% --accepted=tests/analysis/index.dat",
         ],
         count = 2,
         inputs = [

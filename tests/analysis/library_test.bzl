@@ -443,7 +443,7 @@ def library_tests(name):
     )
     failure_test(
         name = "package_files_test",
-        message = "{}: offload_package_test: srcs: expected packages or directories of them, found targets without files: @@//tests/analysis:no_files",
+        message = "{}: offload_package_test: srcs: expected packages or directories of them, found targets without files: //tests/analysis:no_files",
         rule = offload_package_test,
         srcs = [":no_files"],
         testonly = True,

@@ -296,7 +296,7 @@ hip_code_objects(
     offload_compiler_diff(
         name = "upgrade" + suffix,
         accepted = accepted,
-        fail_on = ["vgpr_spills", "scratch"],
+        fail_on = ["vgpr-spills", "scratch"],
         new_compiler = "clang_23",
         old_compiler = "offload_system_clang",
         suggest = ["O2", "no-unroll"],

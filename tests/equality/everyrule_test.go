@@ -371,7 +371,7 @@ int sum(int x) {
 
 // actions are the numbers of actions in everyRule, by mnemonic.
 var actions = map[string]int{
-	"CppArchive":                1,
+	"CppArchive":                5,
 	"Genrule":                   4,
 	"OffloadArchive":            1,
 	"OffloadBitcodeCompile":     2,
