@@ -4,14 +4,20 @@ load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load(":arch_groups.bzl", "NATIVE", "expand_archs")
 load(":flags.bzl", "expand_flags", "expand_texts")
 load(":messages.bzl", "flag_of", "name_of")
-load(":native.bzl", "OffloadNativeInfo", "native_for")
+load(":native.bzl", "OffloadNativeInfo", "native_for", "native_for_targets")
 load(":target_ids.bzl", "target_ids")
 
 # The offload kind that clang uses for HIP code objects since code object version 4.
 HIP_KIND = "hipv4"
 
-# The attributes of a rule that compiles for architectures.
-ARCHITECTURES_ATTRS = {
+_SETTING_ATTRS = {
+    "_offload_archs": attr.label(
+        default = "//rules/settings:offload_archs",
+    ),
+}
+
+# The attributes of a rule that compiles for architectures, or keeps their code.
+ARCHITECTURES_ATTRS = _SETTING_ATTRS | {
     "offload_archs": attr.string_list(
         doc = "Architectures of device code: target IDs such as `gfx942` or `gfx90a:xnack+`, groups such as `mi300`, and `native` for the GPUs of this machine; " +
               "where other targets are possible, also triples such as `x86_64-pc-linux-gnu` and entry IDs such as `openmp-amdgcn-amd-amdhsa--gfx90a`. " +
@@ -21,8 +27,20 @@ ARCHITECTURES_ATTRS = {
         default = native_for,
         providers = [OffloadNativeInfo],
     ),
-    "_offload_archs": attr.label(
-        default = "//rules/settings:offload_archs",
+}
+
+_TARGETS = "targets"
+
+# The attributes of a rule that extracts images from a file.
+TARGETS_ATTRS = _SETTING_ATTRS | {
+    _TARGETS: attr.string_list(
+        doc = "Targets of the images to extract: target IDs such as `gfx942` or `gfx90a:xnack+`, triples such as `x86_64-pc-linux-gnu`, " +
+              "entry IDs such as `openmp-amdgcn-amd-amdhsa--gfx90a`, groups such as `mi300`, and `native` for the GPUs of this machine. " +
+              "If empty, the value of the setting `//rules/settings:offload_archs`.",
+    ),
+    "_native": attr.label(
+        default = native_for_targets,
+        providers = [OffloadNativeInfo],
     ),
 }
 
@@ -173,32 +191,36 @@ def sources_for(sources, by_arch, target):
     restricted = {file: None for files in by_arch.values() for file in files}
     return [file for file in sources if file in own or file not in restricted]
 
+def _attribute_of(ctx):
+    return _TARGETS if hasattr(ctx.attr, _TARGETS) else "offload_archs"
+
 def named_architectures(ctx, default = []):
     """Returns the architectures in the attribute of a rule, or in the setting, with groups and `native` expanded.
 
     Args:
-      ctx: the rule's context; the rule has `ARCHITECTURES_ATTRS`.
+      ctx: the rule's context; the rule has `ARCHITECTURES_ATTRS` or `TARGETS_ATTRS`.
       default: value if the attribute and the setting are empty.
 
     Returns:
       list of strings.
     """
-    names = ctx.attr.offload_archs or ctx.attr._offload_archs[BuildSettingInfo].value or default
+    names = getattr(ctx.attr, _attribute_of(ctx)) or ctx.attr._offload_archs[BuildSettingInfo].value or default
     if NATIVE not in names:
         return expand_archs(names)
     detected = ctx.attr._native[OffloadNativeInfo]
     if not detected.archs:
-        fail("{}: offload_archs: native: no AMD GPU was detected on this machine ({}). Name architectures, such as gfx942, or set the GPUs of this machine:\n    --repo_env=OFFLOAD_ARCHS=gfx942".format(
+        fail("{}: {}: native: no AMD GPU was detected on this machine ({}). Name architectures, such as gfx942, or set the GPUs of this machine:\n    --repo_env=OFFLOAD_ARCHS=gfx942".format(
             name_of(ctx.label),
+            _attribute_of(ctx),
             detected.missing,
         ))
     return expand_archs(names, detected.archs)
 
 def architectures_of(ctx, where, kind, default = []):
-    """Returns the targets that a rule compiles for, from its attribute or the setting.
+    """Returns the targets that a rule compiles for or extracts, from its attribute or the setting.
 
     Args:
-      ctx: the rule's context; the rule has `ARCHITECTURES_ATTRS`.
+      ctx: the rule's context; the rule has `ARCHITECTURES_ATTRS` or `TARGETS_ATTRS`.
       where: prefix of error messages, `label: rule`.
       kind: the offload kind.
       default: targets if the attribute and the setting are empty.
@@ -209,13 +231,14 @@ def architectures_of(ctx, where, kind, default = []):
     archs = named_architectures(ctx, default)
     if not archs:
         examples = ["sm_80", "sm_90"] if kind == "cuda" else ["gfx90a", "gfx942"]
-        fail("{}: no architectures: set offload_archs, e.g. {}, or build with {}={}".format(
+        fail("{}: no architectures: set {}, e.g. {}, or build with {}={}".format(
             where,
+            _attribute_of(ctx),
             examples,
             flag_of(ctx.attr._offload_archs.label),
             ",".join(examples),
         ))
-    return target_ids.complete_all(kind, archs, where, "offload_archs")
+    return target_ids.complete_all(kind, archs, where, _attribute_of(ctx))
 
 def check_compiler(toolchain, targets, where):
     """Fails if the device compiler does not support an AMD GPU.

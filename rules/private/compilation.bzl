@@ -7,11 +7,11 @@ output, the source and its ID. Sources that are compiled in the same way have th
 computed once for a step, and what does not depend on the step, once for a target.
 """
 
-load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":architectures.bzl", "ARCH_COPTS_ATTRS", "DEVICE_LINKOPTS_ATTRS")
 load(":cc_flags.bzl", "device_flags", "headers_files", "host_environment", "host_flags", "without_inclusions")
 load(":device_link.bzl", "AMDGPU_FEATURES", "RECORDED_PASSES", "RESOURCES_PASS", "flags_of_device", "optimization_record")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "check_counters", "check_rdc", "flag_mapping", "path_of")
+load(":headers.bzl", "HEADER_DEPS_ATTRS")
 load(":linking.bzl", "host_triple", "linux_triple")
 load(":lto.bzl", "FULL_LTO", "NO_LTO")
 load(":processors.bzl", "INSTRUCTION_SETS")
@@ -23,16 +23,12 @@ load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "COMPILE_GROUP", "device_toolchain_of")
 
 # Attributes of rules that only compile device code.
-DEVICE_CODE_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS | LINKER_INPUTS_ATTRS | {
+DEVICE_CODE_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS | HEADER_DEPS_ATTRS | LINKER_INPUTS_ATTRS | {
     "copts": attr.string_list(
         doc = "Additional compiler flags.",
     ),
     "defines": attr.string_list(
         doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`, unlike in `cc_library` for this target only, because nothing includes its headers.",
-    ),
-    "deps": attr.label_list(
-        doc = "Libraries whose headers the sources include, such as `cc_library` targets that only have `hdrs`. Unlike in `cc_library`, they are not linked, because device code cannot call them.",
-        providers = [CcInfo],
     ),
     "hdrs": attr.label_list(
         doc = "Headers that the sources include, by their path relative to the workspace, unlike in `cc_library` for this target only, because it is not a library of C++.",

@@ -3,7 +3,7 @@
 load(":device_link.bzl", "RECORD_SUFFIX")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
-load(":report.bzl", "KERNEL_LIMITS", "PAGE_SCRIPT", "PROGRAM_ATTRIBUTES", "check_limits")
+load(":report.bzl", "KERNEL_LIMITS", "PAGE_SCRIPT", "PROGRAM_ATTRIBUTES", "check_limits", "program_dependencies")
 
 _COMPILER = "//rules/settings:device_compiler"
 _COPTS = "//rules/settings:device_copts"
@@ -61,12 +61,7 @@ _RecordsInfo = provider(
 
 def _records_impl(target, ctx):
     own = [file for action in target.actions for file in action.outputs.to_list() if file.basename.endswith(RECORD_SUFFIX)]
-    below = []
-    for name in PROGRAM_ATTRIBUTES:
-        value = getattr(ctx.rule.attr, name, None)
-        for dep in value if type(value) == "list" else [value]:
-            if type(dep) == "Target" and _RecordsInfo in dep:
-                below.append(dep[_RecordsInfo].records)
+    below = [dep[_RecordsInfo].records for dep in program_dependencies(ctx.rule) if _RecordsInfo in dep]
     return [_RecordsInfo(records = depset(own, transitive = below))]
 
 _records_aspect = aspect(
@@ -82,7 +77,7 @@ def _records(targets):
 
 def _compare(ctx, suffix, tried):
     """Registers the action that compares the builds, and returns its outputs by their formats."""
-    old, new = [ctx.split_attr.targets[side] for side in [_OLD, _NEW]]
+    old, new = [ctx.split_attr.srcs[side] for side in [_OLD, _NEW]]
     inputs = [_files(old), _files(new), _records(old), _records(new), depset(ctx.files.accepted)]
     outputs = {
         format: ctx.actions.declare_file(ctx.label.name + suffix + extension)
@@ -101,7 +96,7 @@ def _compare(ctx, suffix, tried):
         args.add(ctx.attr.max_growth, format = "--max-growth=%s")
     args.add_all(ctx.files.accepted, format_each = "--accepted=%s")
     for name in tried:
-        files = _files(ctx.split_attr.targets[_TRIED + name])
+        files = _files(ctx.split_attr.srcs[_TRIED + name])
         args.add_all(files, format_each = "--tried={}=%s".format(name))
         inputs.append(files)
     run_offload(
@@ -121,7 +116,7 @@ def _check(ctx, where):
         fail("{}: the builds are equal: set old_compiler and new_compiler, or the attributes for lto or copts".format(where))
     check_limits(ctx.attr.fail_on, where)
     for value in ctx.attr.tolerances:
-        if value.replace("_", "-") not in KERNEL_LIMITS:
+        if value not in KERNEL_LIMITS:
             fail("{}: tolerances: found {}, expected one of {}".format(where, repr(value), ", ".join(KERNEL_LIMITS)))
     limited = ctx.attr.fail_on or ctx.attr.tolerances or ctx.attr.max_growth
     for attribute in ["accepted", "suggest"]:
@@ -134,13 +129,13 @@ def _check(ctx, where):
 def _compiler_diff_impl(ctx):
     where = place(ctx, "offload_compiler_diff")
     _check(ctx, where)
-    if not ctx.attr.targets:
-        fail("{}: targets is empty: name programs, libraries or code objects to compare".format(where))
+    if not ctx.attr.srcs:
+        fail("{}: srcs is empty: name programs, libraries or code objects to compare".format(where))
     for side in [_OLD, _NEW]:
-        if not _files(ctx.split_attr.targets[side]).to_list():
-            fail("{}: targets: {} have no files to compare; name the programs and libraries".format(
+        if not _files(ctx.split_attr.srcs[side]):
+            fail("{}: srcs: {} have no files to compare; name the programs and libraries".format(
                 where,
-                ", ".join([name_of(target.label) for target in ctx.split_attr.targets[side]]),
+                ", ".join([name_of(target.label) for target in ctx.split_attr.srcs[side]]),
             ))
     outputs = _compare(ctx, "", [])
     tried = _compare(ctx, ".suggest", ctx.attr.suggest) if ctx.attr.suggest else {}
@@ -175,12 +170,12 @@ _offload_compiler_diff = rule(
         "old_copts": attr.string_list(),
         "old_lto": attr.string(),
         "remarks": attr.bool(default = True),
-        "suggest": attr.string_list(),
-        "targets": attr.label_list(
+        "srcs": attr.label_list(
             aspects = [_records_aspect],
             cfg = _both,
             mandatory = True,
         ),
+        "suggest": attr.string_list(),
         "tolerances": attr.string_dict(),
         "_allowlist_function_transition": attr.label(
             default = "@bazel_tools//tools/allowlists/function_transition_allowlist",
@@ -225,7 +220,7 @@ _COMMON = ["compatible_with", "exec_compatible_with", "features", "restricted_to
 
 def offload_compiler_diff(
         name,
-        targets,
+        srcs,
         old_compiler = "",
         new_compiler = "",
         old_lto = "",
@@ -249,12 +244,12 @@ def offload_compiler_diff(
     ```starlark
     offload_compiler_diff(
         name = "upgrade",
+        srcs = ["//app", "//math:kernels"],
         accepted = "accepted.txt",
-        fail_on = ["scratch", "vgpr_spills", "occupancy"],
+        fail_on = ["scratch", "vgpr-spills", "occupancy"],
         new_compiler = "rocm_7_1",
         old_compiler = "rocm_7_0",
-        targets = ["//app", "//math:kernels"],
-        tolerances = {"vgprs": "8", "code_size": "5%"},
+        tolerances = {"vgprs": "8", "code-size": "5%"},
     )
     ```
 
@@ -266,7 +261,7 @@ def offload_compiler_diff(
 
     Args:
       name: name of the target.
-      targets: programs, libraries, code objects and bundles to build and compare. Their default outputs must contain the device
+      srcs: programs, libraries, code objects and bundles to build and compare. Their default outputs must contain the device
         code.
       old_compiler: name of a registered compiler in the setting `//rules/settings:device_compiler`, for the old build. If empty,
         the value of the setting.
@@ -276,8 +271,8 @@ def offload_compiler_diff(
       new_lto: link-time optimization in the new build.
       old_copts: additional compiler flags for device code in the old build, one word each, after those of the targets.
       new_copts: additional compiler flags for device code in the new build.
-      fail_on: changes that fail the test: `spills`, `sgpr_spills`, `vgpr_spills`, `scratch`, `occupancy`, `vgprs`, `agprs`,
-        `sgprs`, `lds` and `code_size` for kernels that became worse, `removed-kernels`, and `removed-archs`.
+      fail_on: changes that fail the test: `spills`, `sgpr-spills`, `vgpr-spills`, `scratch`, `occupancy`, `vgprs`, `agprs`,
+        `sgprs`, `lds` and `code-size` for kernels that became worse, `removed-kernels`, and `removed-archs`.
       tolerances: from a value of `fail_on` to the change of a kernel that the test permits: a number or a percentage. A value in
         this dict need not be in `fail_on`.
       max_growth: maximum growth of the images of an architecture: a percentage such as `5%`, or a size such as `64KiB`.
@@ -301,8 +296,8 @@ def offload_compiler_diff(
         old_copts = old_copts,
         old_lto = old_lto,
         remarks = remarks,
+        srcs = srcs,
         suggest = suggest,
-        targets = targets,
         tolerances = tolerances,
         **kwargs
     )

@@ -7,7 +7,7 @@ load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_COPTS_ATTRS", "ARCH_SRCS
 load(":cc_flags.bzl", "cc_configuration")
 load(":compilation.bzl", "BITCODE_LANGUAGES", "bitcode_step", "compile", "compiler_of", "merge_step")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "expand_flags")
-load(":headers.bzl", "headers_of")
+load(":headers.bzl", "EXPORTED_HEADERS_ATTRS", "HEADER_DEPS_ATTRS", "headers_of")
 load(":linking.bzl", "HOST_ATTRS")
 load(":messages.bzl", "name_of", "place")
 load(":sources.bzl", "COMPILE_INPUT", "HEADERS", "object_names", "require_sources", "sources_of")
@@ -129,28 +129,13 @@ Default outputs: the bitcode for each architecture.
 
 Output groups: `gfx942` and so on, the bitcode for one architecture; `any`, that for all.
 """,
-    attrs = DEVICE_ATTRS | ARCHITECTURES_ATTRS | ARCH_COPTS_ATTRS | ARCH_SRCS_ATTRS | COMPILER_INPUTS_ATTRS | HOST_ATTRS | {
+    attrs = DEVICE_ATTRS | ARCHITECTURES_ATTRS | ARCH_COPTS_ATTRS | ARCH_SRCS_ATTRS | COMPILER_INPUTS_ATTRS | EXPORTED_HEADERS_ATTRS | HEADER_DEPS_ATTRS | HOST_ATTRS | {
         "copts": attr.string_list(
             doc = "Additional compiler flags. They do not apply to `.ll` and `.bc`.",
-        ),
-        "defines": attr.string_list(
-            doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`, for this target and its dependents.",
-        ),
-        "deps": attr.label_list(
-            doc = "Libraries whose headers the sources include, such as `cc_library` targets that only have `hdrs`. Unlike in `cc_library`, they are not linked, because device code cannot call them.",
-            providers = [CcInfo],
         ),
         "device_deps": attr.label_list(
             doc = "Other `device_bitcode_library` targets whose functions the sources call. They are also linked into dependents.",
             providers = [OffloadDeviceBitcodeInfo],
-        ),
-        "hdrs": attr.label_list(
-            doc = "Headers that the sources and dependents include, by their path relative to the workspace.",
-            allow_files = True,
-            flags = COMPILE_INPUT,
-        ),
-        "includes": attr.string_list(
-            doc = "Directories to add to the include path of this target and its dependents, relative to the package; `.` is the package itself.",
         ),
         "srcs": attr.label_list(
             doc = "Sources: C (`.c`), OpenCL C (`.cl`), LLVM IR (`.ll`), HIP (`.hip`, `.cu`), and bitcode (`.bc`) for any AMD GPU. " +

@@ -4,7 +4,30 @@ load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":flags.bzl", "expand_defines", "expand_path")
 load(":messages.bzl", "name_of")
-load(":sources.bzl", "private_headers_of")
+load(":sources.bzl", "COMPILE_INPUT", "private_headers_of")
+
+# The attributes of a rule with headers for its dependents.
+EXPORTED_HEADERS_ATTRS = {
+    "defines": attr.string_list(
+        doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`, for this target and its dependents.",
+    ),
+    "hdrs": attr.label_list(
+        doc = "Headers that the sources and dependents include, by their path relative to the workspace.",
+        allow_files = True,
+        flags = COMPILE_INPUT,
+    ),
+    "includes": attr.string_list(
+        doc = "Directories to add to the include path of this target and its dependents, relative to the package; `.` is the package itself.",
+    ),
+}
+
+# The attribute of a rule that only includes headers of C++ libraries.
+HEADER_DEPS_ATTRS = {
+    "deps": attr.label_list(
+        doc = "Libraries whose headers the sources include, such as `cc_library` targets that only have `hdrs`. Unlike in `cc_library`, they are not linked, because device code cannot call them.",
+        providers = [CcInfo],
+    ),
+}
 
 def contexts_of(targets):
     """Returns the compilation contexts of dependencies.

@@ -120,7 +120,7 @@ def _hip_device_link_impl(ctx):
         own_entries = [file for library in libraries for file in library.host],
         suffix = DEVICE_LINK_SUFFIX,
     )
-    return program_providers(ctx, deps = ctx.attr.deps, objects = [registration]) + [
+    return program_providers(ctx, deps = ctx.attr.deps, objects = [registration], outputs = [registration]) + [
         bundle,
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(

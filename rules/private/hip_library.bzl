@@ -183,9 +183,9 @@ cc_binary(
 )
 ```
 
-Default outputs: the objects of the library.
+Default outputs: as in `cc_library`: the archive, and the shared library if `linkstatic` is false.
 
-Output groups: `bundle`, the bundles; `compilation_outputs`, the objects, as in `cc_library`; `gfx942` and so on, the images of one architecture; `debug_info`, see `split_debug_info`; `_validation`, the [checks](../howto/validation.md).
+Output groups: `bundle`, the bundles; `compilation_outputs`, as in `cc_library`, the objects; `gfx942` and so on, the images of one architecture; `debug_info`, see `split_debug_info`; `_validation`, the [checks](../howto/validation.md).
 """,
     attrs = DEVICE_ATTRS | DEBUG_INFO_ATTRS | DEVICE_DEPS_ATTRS | LTO_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | ARCH_SRCS_ATTRS | {
         "c_as_hip": attr.bool(

@@ -117,6 +117,8 @@ def hip_binary(name, srcs, deps = [], visibility = None, **kwargs):
     )
     ```
 
+    Default outputs: the program.
+
     Args:
       name: name of the program.
       srcs: HIP sources, one of them with `main`. Sources with the extension `.c` are compiled as C, as hipcc does.
@@ -142,6 +144,8 @@ def hip_test(name, srcs, deps = [], visibility = None, **kwargs):
         deps = [":solver"],
     )
     ```
+
+    Default outputs: the test.
 
     Args:
       name: name of the test.

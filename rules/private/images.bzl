@@ -1,6 +1,6 @@
 """Common code of rules that provide and use images."""
 
-load("//rules:providers.bzl", "OffloadImagesInfo")
+load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
 load(":messages.bzl", "name_of")
 load(":target_ids.bzl", "target_ids")
 
@@ -37,15 +37,25 @@ def add_entries(args, empty, images):
         args.add_all(empty, format_each = "--entry=%s=")
     args.add_all(images, map_each = _entry)
 
+# The attribute of a rule that combines images. It allows files, so that the error message can explain what to do.
+IMAGES_ATTRS = {
+    "images": attr.label_list(
+        doc = "Targets that provide the device images to combine, in this order.",
+        mandatory = True,
+        allow_files = True,
+        providers = [OffloadImagesInfo],
+    ),
+}
+
 def images_of(ctx, where):
-    """Returns the images of the attribute `images`; fails if it has files.
+    """Returns the images of the attribute `images`; fails if it has files, or if its targets have no image.
 
     Args:
-      ctx: the rule's context; its attribute `images` allows files, so that the error message can explain what to do.
+      ctx: the rule's context; the rule has `IMAGES_ATTRS`.
       where: prefix of error messages, `label: rule`.
 
     Returns:
-      depset of `offload_image()`.
+      list of `offload_image()`.
     """
     check_images(ctx.attr.images, where)
     for dep in ctx.attr.images:
@@ -55,7 +65,10 @@ def images_of(ctx, where):
                 name_of(dep.label),
                 repr(dep.label.name),
             ))
-    return depset(transitive = [dep[OffloadImagesInfo].images for dep in ctx.attr.images])
+    images = depset(transitive = [dep[OffloadImagesInfo].images for dep in ctx.attr.images]).to_list()
+    if not images:
+        fail("{}: images: no image in {}".format(where, ", ".join([name_of(dep.label) for dep in ctx.attr.images])))
+    return images
 
 def check_images(images, where):
     """Fails if the attribute `images` is empty.
@@ -118,6 +131,33 @@ def declare_images(ctx, targets, extension):
         images.append(target_ids.image(target, file, ctx.label))
     return images
 
+def bundles_in(target):
+    """Returns the bundles of a target, such as a `hip_library`, which has one for each source.
+
+    Args:
+      target: the Target.
+
+    Returns:
+      list of Files.
+    """
+    if OffloadBundleInfo in target:
+        return [target[OffloadBundleInfo].file]
+    if OutputGroupInfo in target and "bundle" in target[OutputGroupInfo]:
+        return target[OutputGroupInfo].bundle.to_list()
+    return []
+
+def require_bundle(target, where, attribute):
+    """Fails if a target has images instead of bundles. Other files can be bundles.
+
+    Args:
+      target: the Target.
+      where: prefix of error messages, `label: rule`.
+      attribute: name of the attribute, for messages.
+    """
+    if OffloadImagesInfo in target and not bundles_in(target):
+        name = name_of(target.label)
+        fail("{}: {}: {} has no bundle: combine its images with offload_bundle(images = [{}])".format(where, attribute, name, repr(name)))
+
 def container_of(target, info, where, attribute):
     """Returns the file with images of a target, such as its bundle, or its only file.
 
@@ -134,7 +174,7 @@ def container_of(target, info, where, attribute):
         if provider in target:
             return target[provider].file
     files = target[DefaultInfo].files.to_list()
-    bundles = target[OutputGroupInfo].bundle.to_list() if OutputGroupInfo in target and "bundle" in target[OutputGroupInfo] else []
+    bundles = bundles_in(target) if OffloadBundleInfo in info else []
     if len(bundles) > 1:
         fail("{}: {}: {} has a bundle for each of its {} sources, expected one bundle; set rdc = True, or use a target for each source".format(where, attribute, name_of(target.label), len(bundles)))
     if len(files) != 1:

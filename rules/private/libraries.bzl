@@ -7,7 +7,7 @@ load(":cc_flags.bzl", "cc_configuration")
 load(":compilation.bzl", "compile", "parse_step")
 load(":device_link.bzl", "device_link", "merge_objects_step")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "expand_flags", "language_copts")
-load(":headers.bzl", "context_of")
+load(":headers.bzl", "EXPORTED_HEADERS_ATTRS", "context_of")
 load(":linking.bzl", "host_triple")
 load(":messages.bzl", "name_of")
 load(":sources.bzl", "COMPILE_INPUT", "HEADERS", "HIP_SOURCES", "object_names", "private_headers_of")
@@ -16,7 +16,7 @@ load(":sources.bzl", "COMPILE_INPUT", "HEADERS", "HIP_SOURCES", "object_names", 
 _LINKER_SCRIPTS = [".ld", ".lds", ".ldscript"]
 
 # The attributes of such a rule, except srcs.
-LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS | LINKER_INPUTS_ATTRS | {
+LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS | EXPORTED_HEADERS_ATTRS | LINKER_INPUTS_ATTRS | {
     "alwayslink": attr.bool(
         doc = "As in `cc_library`: whether programs include objects that they do not refer to. Such an object adds its kernels and their registration.",
     ),
@@ -33,9 +33,6 @@ LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS
         doc = "Files that programs require at run time.",
         allow_files = True,
     ),
-    "defines": attr.string_list(
-        doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`, for this target and its dependents.",
-    ),
     "deps": attr.label_list(
         doc = "Libraries whose headers the sources include, and that are linked with them; also linker scripts (`.ld`, `.lds`, `.ldscript`), which `linkopts` can refer to.",
         allow_files = _LINKER_SCRIPTS,
@@ -46,11 +43,6 @@ LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS
     "device_copts": attr.string_list(
         doc = "Additional compiler flags for device code, after `copts`, `conlyopts` and `cxxopts`.",
     ),
-    "hdrs": attr.label_list(
-        doc = "Headers that the sources and dependents include, by their path relative to the workspace.",
-        allow_files = True,
-        flags = COMPILE_INPUT,
-    ),
     "host_copts": attr.string_list(
         doc = "Additional compiler flags for host code, after `copts`, `conlyopts` and `cxxopts`.",
     ),
@@ -60,9 +52,6 @@ LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS
     ),
     "include_prefix": attr.string(
         doc = "Prefix to add to the paths of `hdrs` in `#include`, after `strip_include_prefix` is removed.",
-    ),
-    "includes": attr.string_list(
-        doc = "Directories to add to the include path of this target and its dependents, relative to the package; `.` is the package itself.",
     ),
     "linkopts": attr.string_list(
         doc = "Additional linker flags of programs that depend on this target.",
@@ -170,13 +159,17 @@ def library_providers(ctx, compiler, *, context, objects, runtimes, counted = Fa
         cc = compiler.cc,
         context = context,
         counted = ["srcs", "hdrs"] if counted else [],
-        data = ctx.files.data,
         deps = _dependencies(ctx) + ctx.attr.implementation_deps + runtimes,
         host_link = [compiler.clang.host_link],
         linkopts = expand_flags(ctx, "linkopts"),
         linkstatic = ctx.attr.linkstatic,
         objects = objects,
     )
+
+def _library_files(library):
+    """Returns the files of a LibraryToLink. Its two archives have the same objects, all of which are position-independent."""
+    shared = library.resolved_symlink_dynamic_library or library.dynamic_library
+    return [file for file in [library.static_library or library.pic_static_library, shared] if file]
 
 # Attributes whose targets can become part of a program.
 _DEPENDENCIES = ["data", "deps", "device_deps", "implementation_deps"]
@@ -191,37 +184,33 @@ def program_providers(
         cc = None,
         context = None,
         counted = [],
-        data = [],
-        headers = [],
         host_link = [],
         linkopts = [],
         linkstatic = True,
-        linked = None):
+        outputs = None):
     """Returns the providers with which C++ programs link objects and the libraries that these depend on.
 
     Args:
       ctx: the rule's context; the rule uses the C++ toolchain.
-      objects: list of position-independent objects.
+      objects: list of position-independent objects that programs link.
       deps: list of Targets: libraries that are linked with them. Targets without CcInfo are ignored.
       additional_inputs: list of files that linkopts refer to.
       alwayslink: whether programs include objects that they do not refer to.
       cc: result of `cc_configuration`, if the rule already has it.
       context: CcCompilationContext of dependents; by default, that of deps.
       counted: names of the attributes whose files `bazel coverage` collects the coverage of.
-      data: list of Files that programs require at run time.
-      headers: list of other Files that the rule outputs.
       host_link: list of CcInfo with flags of the device toolchain for links of programs.
       linkopts: linker flags of programs.
       linkstatic: whether programs that use shared libraries also link the objects.
-      linked: those of the objects that programs link, if not all of them.
+      outputs: list of the default outputs; by default, those of a cc_library: the archive, and the shared library if there is one.
 
     Returns:
       a DefaultInfo, a CcInfo and an InstrumentedFilesInfo.
     """
     cc = cc or cc_configuration(ctx)
     deps = [dep for dep in deps if CcInfo in dep]
-    linked = depset(objects if linked == None else linked)
-    linking_context, _ = cc_common.create_linking_context_from_compilation_outputs(
+    linked = depset(objects)
+    linking_context, made = cc_common.create_linking_context_from_compilation_outputs(
         actions = ctx.actions,
         additional_inputs = additional_inputs,
         alwayslink = alwayslink,
@@ -236,9 +225,11 @@ def program_providers(
         name = ctx.label.name,
         user_link_flags = linkopts,
     )
-    files = [dep[DefaultInfo].default_runfiles for dep in deps + getattr(ctx.attr, "data", [])]
+    if outputs == None:
+        outputs = _library_files(made.library_to_link) if made.library_to_link else []
+    runfiles = [dep[DefaultInfo].default_runfiles for dep in deps + getattr(ctx.attr, "data", [])]
     return [
-        DefaultInfo(files = depset(objects + headers), runfiles = ctx.runfiles(data).merge_all(files)),
+        DefaultInfo(files = depset(outputs), runfiles = ctx.runfiles(getattr(ctx.files, "data", [])).merge_all(runfiles)),
         CcInfo(compilation_context = context or context_of(deps), linking_context = linking_context),
         coverage_common.instrumented_files_info(
             ctx,

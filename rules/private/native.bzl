@@ -36,6 +36,17 @@ def native_for(offload_archs):
         return Label("@offload_native//:archs")
     return Label("//rules/settings:native_archs")
 
+def native_for_targets(targets):
+    """Returns the result of `native_for` for a rule whose attribute is `targets`.
+
+    Args:
+      targets: the attribute.
+
+    Returns:
+      a Label.
+    """
+    return native_for(targets)
+
 _DETECTED = "detected"
 
 # A build setting with the GPUs of this machine as its default value.

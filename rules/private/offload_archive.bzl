@@ -1,22 +1,17 @@
 """offload_archive creates archives with device code for several devices."""
 
-load("//rules:providers.bzl", "OffloadBundleInfo")
+load(":images.bzl", "bundles_in", "require_bundle")
 load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 
 def _offload_archive_impl(ctx):
     where = place(ctx, "offload_archive")
     bundles = []
-    for dep in ctx.attr.srcs + ctx.attr.bundles:
-        if OffloadBundleInfo in dep:
-            bundles.append(dep[OffloadBundleInfo].file)
-        elif OutputGroupInfo in dep and "bundle" in dep[OutputGroupInfo]:
-            # A hip_library that has a bundle for each source.
-            bundles.extend(dep[OutputGroupInfo].bundle.to_list())
-        else:
-            bundles.extend(dep[DefaultInfo].files.to_list())
+    for dep in ctx.attr.bundles:
+        require_bundle(dep, where, "bundles")
+        bundles.extend(bundles_in(dep) or dep[DefaultInfo].files.to_list())
     if not bundles:
-        fail("{}: srcs {}: add offload_bundle targets or files".format(where, "has targets without files" if ctx.attr.srcs + ctx.attr.bundles else "is empty"))
+        fail("{}: bundles {}: add offload_bundle targets or files".format(where, "has targets without files" if ctx.attr.bundles else "is empty"))
     out = ctx.actions.declare_file(ctx.attr.out or "lib{}.a".format(ctx.label.name))
     args = offload_arguments(ctx, "archive")
     args.add("--check")
@@ -42,7 +37,7 @@ fail the build.
 ```starlark
 offload_archive(
     name = "device_library",
-    srcs = [":math_fat", ":sort_fat"],
+    bundles = [":math_fat", ":sort_fat"],
 )
 ```
 
@@ -50,15 +45,12 @@ Default outputs: the archive.
 """,
     attrs = {
         "bundles": attr.label_list(
-            doc = "Old name of `srcs`.",
+            doc = "Bundles and bundled objects: `offload_bundle` and `hip_library` targets, or files. Each one becomes a member of the archive.",
+            mandatory = True,
             allow_files = True,
         ),
         "out": attr.string(
             doc = "File name of the archive, relative to the package. If empty, `libNAME.a`.",
-        ),
-        "srcs": attr.label_list(
-            doc = "Bundles and bundled objects: `offload_bundle` and `hip_library` targets, or files. Each one becomes a member of the archive.",
-            allow_files = True,
         ),
     },
     exec_groups = PROGRAM_GROUPS,

@@ -2,7 +2,7 @@
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("//rules:providers.bzl", "OffloadBinaryInfo", "OffloadImagesInfo")
-load(":images.bzl", "image_groups", "images_of")
+load(":images.bzl", "IMAGES_ATTRS", "image_groups", "images_of")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 
@@ -43,8 +43,6 @@ def add_image(args, image, where):
 def _offload_binary_impl(ctx):
     where = place(ctx, "offload_binary")
     images = images_of(ctx, where)
-    if not images:
-        fail("{}: images: no image in {}".format(where, ", ".join([name_of(dep.label) for dep in ctx.attr.images])))
     out = ctx.actions.declare_file(ctx.attr.out or ctx.label.name + ".ofb")
     version = ctx.attr.binary_version or ctx.attr._binary_version[BuildSettingInfo].value
     if version not in (1, 2):
@@ -52,30 +50,28 @@ def _offload_binary_impl(ctx):
     args = offload_arguments(ctx, "pack")
     args.add(version, format = "--format-version=%s")
     args.add(out, format = "--output=%s")
-    files = []
-    for image in images.to_list():
+    for image in images:
         add_image(args, image, where)
-        files.append(image.file)
     run_offload(
         ctx,
         arguments = [args],
-        inputs = files,
+        inputs = [image.file for image in images],
         mnemonic = "OffloadPack",
         outputs = [out],
         progress_message = "Packing device images %{label}",
     )
     return [
         DefaultInfo(files = depset([out]), runfiles = ctx.runfiles([out])),
-        OffloadBinaryInfo(file = out, images = images),
-        OffloadImagesInfo(images = images),
-        OutputGroupInfo(**image_groups(images.to_list())),
+        OffloadBinaryInfo(file = out, images = depset(images)),
+        OffloadImagesInfo(images = depset(images)),
+        OutputGroupInfo(**image_groups(images)),
     ]
 
 offload_binary = rule(
     implementation = _offload_binary_impl,
-    doc = """Packs device images into an offload binary, the container (`10 FF 10 AD`) that clang embeds into host objects.
+    doc = """Packs device images into an offload binary, the container (`10 FF 10 AD`) that clang embeds into host objects. For the file that HIP's runtime loads, use `offload_bundle`.
 
-Unlike a bundle, it can contain several images for one target, which a device linker links.
+Unlike a bundle, it can contain several images for one target, which a device linker links. `offload_embed` adds it to a host object.
 
 ```starlark
 offload_binary(
@@ -88,15 +84,9 @@ Default outputs: the offload binary.
 
 Output groups: `gfx942` and so on, the images of one target.
 """,
-    attrs = {
+    attrs = IMAGES_ATTRS | {
         "binary_version": attr.int(
             doc = "Version of the format: 1, which LLVM 15 and later can read, or 2. If 0, the value of the setting `//rules/settings:binary_version`.",
-        ),
-        "images": attr.label_list(
-            doc = "Targets that provide the device images for the binary, in this order.",
-            mandatory = True,
-            allow_files = True,
-            providers = [OffloadImagesInfo],
         ),
         "out": attr.string(
             doc = "File name of the binary, relative to the package. If empty, `NAME.ofb`.",

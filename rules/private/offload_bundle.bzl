@@ -3,16 +3,14 @@
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
 load(":bundling.bzl", "bundle_images")
 load(":compression.bzl", "COMPRESSION_ATTRS", "compression_of")
-load(":images.bzl", "image_groups", "images_of")
-load(":messages.bzl", "name_of", "place")
+load(":images.bzl", "IMAGES_ATTRS", "image_groups", "images_of")
+load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
 load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 
 def _offload_bundle_impl(ctx):
     where = place(ctx, "offload_bundle")
-    images = images_of(ctx, where).to_list()
-    if not images:
-        fail("{}: images: no image in {}".format(where, ", ".join([name_of(dep.label) for dep in ctx.attr.images])))
+    images = images_of(ctx, where)
     host = ctx.attr.host
     if host and (host.count("-") != 3 or not all(host.split("-"))):
         fail("{}: host is {}, expected a triple of four fields, such as x86_64-unknown-linux-gnu, or \"\" for no host entry".format(where, repr(host)))
@@ -39,7 +37,7 @@ def _offload_bundle_impl(ctx):
 
 offload_bundle = rule(
     implementation = _offload_bundle_impl,
-    doc = """Combines the device images of several targets into one bundle.
+    doc = """Combines the device images of several targets into one bundle, the file that HIP's runtime loads. For a device linker, use `offload_binary`.
 
 The images come from rules that provide `OffloadImagesInfo`. The analysis fails if
 two images are for the same target, or if target IDs cannot be in the same bundle.
@@ -57,7 +55,7 @@ Default outputs: the bundle.
 
 Output groups: `gfx942` and so on, the images of one target; `_validation`, the [checks](../howto/validation.md).
 """,
-    attrs = VALIDATION_ATTRS | COMPRESSION_ATTRS | {
+    attrs = VALIDATION_ATTRS | COMPRESSION_ATTRS | IMAGES_ATTRS | {
         "alignment": attr.int(
             doc = "Alignment of the entries in bytes, 1 or more. The HIP runtime maps pages of 4096 bytes.",
             default = 4096,
@@ -65,12 +63,6 @@ Output groups: `gfx942` and so on, the images of one target; `_validation`, the 
         "host": attr.string(
             doc = "Triple, without empty fields, of the empty host entry at the start of the bundle, which HIP's bundles have. If empty, there is no host entry.",
             default = "x86_64-unknown-linux-gnu",
-        ),
-        "images": attr.label_list(
-            doc = "Targets that provide the device images for the bundle, in this order.",
-            mandatory = True,
-            allow_files = True,
-            providers = [OffloadImagesInfo],
         ),
         "out": attr.string(
             doc = "File name of the bundle, relative to the package. If empty, `NAME.hipfb`.",

@@ -86,7 +86,7 @@ def _offload_cc_data_impl(ctx):
         name = ctx.label.name,
         public_hdrs = [header],
     )
-    return program_providers(ctx, alwayslink = False, cc = cc, context = context, deps = [], headers = [header], objects = [out])
+    return program_providers(ctx, alwayslink = False, cc = cc, context = context, deps = [], objects = [out], outputs = [out, header])
 
 offload_cc_data = rule(
     implementation = _offload_cc_data_impl,

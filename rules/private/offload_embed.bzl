@@ -25,7 +25,7 @@ def _offload_embed_impl(ctx):
         outputs = [out],
         progress_message = "Embedding device images %{label}",
     )
-    return program_providers(ctx, deps = ctx.attr.deps, objects = [out])
+    return program_providers(ctx, deps = ctx.attr.deps, objects = [out], outputs = [out])
 
 offload_embed = rule(
     implementation = _offload_embed_impl,

@@ -1,7 +1,7 @@
 """offload_extract extracts device images from any file."""
 
 load("//rules:providers.bzl", "OffloadBinaryInfo", "OffloadBundleInfo", "OffloadImagesInfo")
-load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of")
+load(":architectures.bzl", "TARGETS_ATTRS", "architectures_of")
 load(":images.bzl", "KIND_ATTRS", "container_of", "declare_images", "image_providers")
 load(":messages.bzl", "place")
 load(":offload_binary.bzl", "image_properties")
@@ -12,8 +12,7 @@ _PROPERTIES = ["format", "id", "member", "section"]
 def _offload_extract_impl(ctx):
     where = place(ctx, "offload_extract")
     args = offload_arguments(ctx, "extract")
-    targets = architectures_of(ctx, where, ctx.attr.kind)
-    images = declare_images(ctx, targets, "a" if ctx.attr.archive else ctx.attr.extension)
+    images = declare_images(ctx, architectures_of(ctx, where, ctx.attr.kind), "a" if ctx.attr.archive else ctx.attr.extension)
     properties = []
     for name, value in ctx.attr.properties.items():
         if "," in value or name not in _PROPERTIES:
@@ -37,9 +36,9 @@ def _offload_extract_impl(ctx):
 
 offload_extract = rule(
     implementation = _offload_extract_impl,
-    doc = """Extracts device images from an object, a program, a library, an archive, bitcode, an offload binary or a bundle.
+    doc = """Extracts device images from any file: an object, a program, a library, an archive, bitcode, an offload binary or a bundle. For the entry of a bundle that serves a target, use `offload_unbundle`.
 
-The build fails if no image or more than one image is for an architecture. A program that was linked from several sources usually
+The build fails if no image or more than one image is for a target. A program that was linked from several sources usually
 has several: select one with `properties`, or extract all of them into an archive (`.a`) with `archive = True`.
 
 ```starlark
@@ -47,17 +46,17 @@ offload_extract(
     name = "server_code",
     src = ":server",
     archive = True,
-    offload_archs = ["gfx942"],
+    targets = ["gfx942"],
 )
 ```
 
-Default outputs: the image of each architecture, `NAME/ARCH.co`.
+Default outputs: the image of each target, `NAME/TARGET.co`.
 
-Output groups: `gfx942` and so on, the image of one architecture.
+Output groups: `gfx942` and so on, the image of one target.
 """,
-    attrs = ARCHITECTURES_ATTRS | KIND_ATTRS | {
+    attrs = TARGETS_ATTRS | KIND_ATTRS | {
         "archive": attr.bool(
-            doc = "Whether to write an archive for each architecture, which contains all images for it.",
+            doc = "Whether to write an archive for each target, which contains all images for it.",
         ),
         "extension": attr.string(
             doc = "Extension of the output files, without the dot.",

@@ -1,7 +1,9 @@
 """offload_kpack splits a library into host code and a kpack archive for each architecture."""
 
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "named_architectures")
-load(":messages.bzl", "flag_of", "name_of", "place")
+load(":images.bzl", "container_of")
+load(":kpack.bzl", "KPACK_ATTRS")
+load(":messages.bzl", "flag_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 
 def _directory(file):
@@ -19,12 +21,10 @@ def _offload_kpack_impl(ctx):
             where,
             flag_of(ctx.attr._offload_archs.label),
         ))
-    if len(ctx.files.src) != 1:
-        fail("{}: src: {} has {} files, expected one; name a file, or a target with one".format(where, name_of(ctx.attr.src.label), len(ctx.files.src)))
     for name in ["host_dir", "kpack_dir"]:
         if not _local(getattr(ctx.attr, name)):
             fail("{}: {}: {} is not a directory below that of the target; name a directory such as .kpack".format(where, name, getattr(ctx.attr, name) or "an empty name"))
-    src = ctx.files.src[0]
+    src = container_of(ctx.attr.src, [], where, "src")
     group = ctx.attr.group or ctx.label.name
     host = ctx.actions.declare_file("{}/{}/{}".format(ctx.label.name, ctx.attr.host_dir, src.basename))
     archives = {
@@ -84,15 +84,7 @@ Default outputs: the file without device code, and the archives.
 
 Output groups: `host`, the file without device code; `kpack`, all archives; `kpack_gfx942` and so on, the archive of one architecture.
 """,
-    attrs = ARCHITECTURES_ATTRS | {
-        "complete": attr.bool(
-            doc = "Whether to also add code for a processor to the archives of its variants (`gfx90a:xnack-`) if a source has no code for the variant. HIP runtimes before the summer of 2026 require this.",
-        ),
-        "compress": attr.string(
-            doc = "Compression of the code in archives: `zstd` or `none`.",
-            default = "zstd",
-            values = ["none", "zstd"],
-        ),
+    attrs = ARCHITECTURES_ATTRS | KPACK_ATTRS | {
         "group": attr.string(
             doc = "Prefix of the archive names: `GROUP_ARCH.kpack`. The default is the name of the target.",
         ),

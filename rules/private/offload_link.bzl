@@ -41,8 +41,8 @@ def _offload_link_impl(ctx):
     return program_providers(
         ctx,
         deps = ctx.attr.deps,
-        linked = [out] + [file for file in ctx.files.srcs if file.extension == "o"],
-        objects = [out],
+        objects = [out] + [file for file in ctx.files.srcs if file.extension == "o"],
+        outputs = [out],
     )
 
 offload_link = rule(

@@ -1,6 +1,6 @@
 """A test of packages."""
 
-load(":messages.bzl", "place")
+load(":messages.bzl", "name_of", "place")
 load(":report.bzl", "check_covers")
 load(":toolchains.bzl", "TARGET_PROGRAM_TYPE")
 
@@ -13,13 +13,14 @@ def _quote(text):
     return "'" + text.replace("'", "'\\''") + "'"
 
 def _impl(ctx):
+    where = place(ctx, "offload_package_test")
     files = ctx.files.srcs
     if not files:
         fail("{}: srcs: expected packages or directories of them, found targets without files: {}".format(
-            place(ctx, "offload_package_test"),
-            ", ".join([str(target.label) for target in ctx.attr.srcs]) or "none",
+            where,
+            ", ".join([name_of(target.label) for target in ctx.attr.srcs]) or "none",
         ))
-    check_covers(ctx.attr.covers, place(ctx, "offload_package_test"))
+    check_covers(ctx.attr.covers, where)
     program = ctx.toolchains[TARGET_PROGRAM_TYPE].offload_program.executable
     script = ctx.actions.declare_file(ctx.label.name + ".sh")
     ctx.actions.write(

@@ -4,6 +4,7 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolcha
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "named_architectures")
+load(":images.bzl", "container_of")
 load(":messages.bzl", "flag_of", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 
@@ -135,10 +136,7 @@ def _offload_prune_impl(ctx):
             ),
             pruned.info,
         ]
-    sources = ctx.files.src
-    if len(sources) != 1:
-        fail("{}: src: {} has {} files, expected one; name a file, or a target with one".format(where, name_of(ctx.attr.src.label), len(sources)))
-    out = _prune(ctx, sources[0], keep)
+    out = _prune(ctx, container_of(ctx.attr.src, [], where, "src"), keep)
     return [DefaultInfo(files = depset([out]), runfiles = ctx.runfiles([out]))]
 
 offload_prune = rule(

@@ -13,22 +13,23 @@ def _offload_register_impl(ctx):
     where = place(ctx, "offload_register")
     kind = ctx.attr.kind
     if kind == "openmp":
-        if ctx.attr.src or not ctx.attr.images:
-            fail("{}: kind is openmp, which registers single images: set images{}".format(where, " instead of src" if ctx.attr.src else ""))
-        images = images_of(ctx, where).to_list()
+        if ctx.attr.bundle or not ctx.attr.images:
+            fail("{}: kind is openmp, which registers single images: set images{}".format(where, " instead of bundle" if ctx.attr.bundle else ""))
+        images = images_of(ctx, where)
         for image in images:
             if image.kind != "openmp":
                 fail("{}: images: {} has an image of kind {}, expected openmp".format(where, name_of(image.label), image.kind))
         files = [image.file for image in images]
     else:
-        if ctx.attr.images or not ctx.attr.src:
+        bundle = ctx.attr.bundle
+        if ctx.attr.images or not bundle:
             one = "offload binary" if kind == "sycl" else "fat binary"
-            fail("{}: kind is {}, which registers one {}: set src{}".format(where, kind, one, " instead of images" if ctx.attr.images else ""))
-        if OffloadBundleInfo in ctx.attr.src:
-            others = [id for id in ctx.attr.src[OffloadBundleInfo].entry_ids if not id.startswith(kind) and not id.startswith("host-")]
+            fail("{}: kind is {}, which registers one {}: set bundle{}".format(where, kind, one, " instead of images" if ctx.attr.images else ""))
+        if OffloadBundleInfo in bundle:
+            others = [id for id in bundle[OffloadBundleInfo].entry_ids if not id.startswith(kind) and not id.startswith("host-")]
             if others:
-                fail("{}: src: {} has the entry {}, expected kind {}".format(where, name_of(ctx.attr.src.label), others[0], kind))
-        files = [container_of(ctx.attr.src, [OffloadBundleInfo], where, "src")]
+                fail("{}: bundle: {} has the entry {}, expected kind {}".format(where, name_of(bundle.label), others[0], kind))
+        files = [container_of(bundle, [OffloadBundleInfo], where, "bundle")]
     out = register_images(
         ctx,
         files = files,
@@ -36,7 +37,7 @@ def _offload_register_impl(ctx):
         kind = kind,
         llvm_version = ctx.attr.llvm_version if kind == "sycl" else None,
     )
-    return program_providers(ctx, deps = ctx.attr.deps, objects = [out])
+    return program_providers(ctx, deps = ctx.attr.deps, objects = [out], outputs = [out])
 
 offload_register = rule(
     implementation = _offload_register_impl,
@@ -51,7 +52,7 @@ The target platform is Linux on x86_64 or aarch64, or Windows on x86_64.
 ```starlark
 offload_register(
     name = "kernels_registered",
-    src = ":kernels_fat",
+    bundle = ":kernels_fat",
     deps = ["@offload_system_clang//:hip"],
 )
 ```
@@ -59,6 +60,10 @@ offload_register(
 Default outputs: the object that registers the device code.
 """,
     attrs = HOST_ATTRS | {
+        "bundle": attr.label(
+            doc = "The file with all images, unless `kind` is `openmp`. For HIP, an `offload_bundle` or a file with a bundle; for CUDA, the output of `fatbinary`; for SYCL, the offload binary from `clang-sycl-linker`.",
+            allow_files = True,
+        ),
         "deps": attr.label_list(
             doc = "Libraries to link with the object, such as the runtime, which is not linked automatically.",
             providers = [CcInfo],
@@ -77,10 +82,6 @@ Default outputs: the object that registers the device code.
             doc = "If `kind` is `sycl`, the LLVM release of the SYCL runtime that loads the code. Up to 22, the runtime expects a description of each image; from 23 on, the offload binary.",
             default = 22,
             values = [22, 23, 24],
-        ),
-        "src": attr.label(
-            doc = "If `kind` is `hip` or `cuda`, the fat binary: for HIP, an `offload_bundle` or a file with a bundle; for CUDA, the output of `fatbinary`. If `kind` is `sycl`, the offload binary from `clang-sycl-linker`.",
-            allow_files = True,
         ),
     },
     exec_groups = PROGRAM_GROUPS,

@@ -1,8 +1,8 @@
 """offload_unbundle extracts device images from a bundle, or from an archive of bundles."""
 
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
-load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of")
-load(":images.bzl", "KIND_ATTRS", "container_of", "declare_images", "image_providers")
+load(":architectures.bzl", "TARGETS_ATTRS", "architectures_of")
+load(":images.bzl", "KIND_ATTRS", "container_of", "declare_images", "image_providers", "require_bundle")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
@@ -18,16 +18,15 @@ _EXTENSIONS = {
 
 def _offload_unbundle_impl(ctx):
     where = place(ctx, "offload_unbundle")
-    src = ctx.attr.src or ctx.attr.bundle or fail("{}: src is missing: name a bundle".format(where))
+    bundle = ctx.attr.bundle
     archive = ctx.attr.type == _ARCHIVE
-    if ctx.attr.targets:
-        targets = target_ids.complete_all(ctx.attr.kind, ctx.attr.targets, where, "targets")
-    else:
-        targets = architectures_of(ctx, where, ctx.attr.kind)
-    if OffloadBundleInfo in src and not archive and not ctx.attr.allow_missing and not ctx.attr.hip_openmp_compatible:
-        target_ids.check_served(src[OffloadBundleInfo].entry_ids, targets, where, name_of(src.label))
+    if not archive:
+        require_bundle(bundle, where, "bundle")
+    targets = architectures_of(ctx, where, ctx.attr.kind)
+    if OffloadBundleInfo in bundle and not archive and not ctx.attr.allow_missing and not ctx.attr.hip_openmp_compatible:
+        target_ids.check_served(bundle[OffloadBundleInfo].entry_ids, targets, where, name_of(bundle.label))
 
-    file = container_of(src, [OffloadBundleInfo], where, "src")
+    file = container_of(bundle, [OffloadBundleInfo], where, "bundle")
     args = offload_arguments(ctx, "unbundle-archive" if archive else "unbundle")
     if not archive:
         args.add("--type", ctx.attr.type)
@@ -52,53 +51,47 @@ def _offload_unbundle_impl(ctx):
 
 offload_unbundle = rule(
     implementation = _offload_unbundle_impl,
-    doc = """Extracts device images from a bundle, or from an archive of bundles (`type = "a"`).
+    doc = """Extracts the code that serves each target from a bundle, or from an archive of bundles (`type = "a"`). For files of unknown contents, use `offload_extract`.
 
-LLVM's compatibility rules select the entry for each architecture: for example, code for `gfx906` is compatible with
+LLVM's compatibility rules select the entry for each target: for example, code for `gfx906` is compatible with
 `gfx906:xnack+`. An exact match takes precedence. The build fails if there is no compatible entry, unless `allow_missing` is
-set. If `src` is a target with `OffloadBundleInfo`, this already fails the analysis.
+set. If `bundle` is a target with `OffloadBundleInfo`, this already fails the analysis.
 
 ```starlark
 offload_unbundle(
     name = "kernels_gfx942",
-    src = ":kernels_fat",
-    offload_archs = ["gfx942"],
+    bundle = ":kernels_fat",
+    targets = ["gfx942"],
 )
 
 offload_unbundle(
     name = "device_library_gfx942",
-    src = ":device_library",
-    offload_archs = ["gfx942"],
+    bundle = ":device_library",
+    targets = ["gfx942"],
     type = "a",
 )
 ```
 
-The image from an archive is an archive (`.a`) with all members for the architecture.
+The image from an archive is an archive (`.a`) with all members for the target.
 
-Default outputs: the image of each architecture, `NAME/ARCH.co`; if `type` is `bc` or `a`, with this extension.
+Default outputs: the image of each target, `NAME/TARGET.co`; if `type` is `bc` or `a`, with this extension.
 
-Output groups: `gfx942` and so on, the image of one architecture.
+Output groups: `gfx942` and so on, the image of one target.
 """,
-    attrs = ARCHITECTURES_ATTRS | KIND_ATTRS | {
+    attrs = TARGETS_ATTRS | KIND_ATTRS | {
         "allow_missing": attr.bool(
-            doc = "Whether to create an empty file for an architecture without a compatible entry, instead of failing.",
+            doc = "Whether to create an empty file for a target without a compatible entry, instead of failing.",
         ),
         "bundle": attr.label(
-            doc = "Old name of `src`.",
+            doc = "The bundle: an `offload_bundle`, a `hip_library`, or a file. If `type` is `a`, the archive of bundles: an `offload_archive` or a file.",
+            mandatory = True,
             allow_files = True,
         ),
         "hip_openmp_compatible": attr.bool(
             doc = "Whether code of the kinds hip and hipv4 is compatible with targets of the kind openmp, and vice versa.",
         ),
-        "src": attr.label(
-            doc = "The bundle: an `offload_bundle`, a `hip_library`, or a file. If `type` is `a`, an `offload_archive` or a file.",
-            allow_files = True,
-        ),
-        "targets": attr.string_list(
-            doc = "Old name of `offload_archs`.",
-        ),
         "type": attr.string(
-            doc = "File type of `src`, as in `clang-offload-bundler -type`: `o` for bundles of code objects and for host objects, `bc` for bitcode, `a` for archives.",
+            doc = "File type of `bundle`, as in `clang-offload-bundler -type`: `o` for bundles of code objects and for host objects, `bc` for bitcode, `a` for archives.",
             default = "o",
             values = ["o", "bc", _ARCHIVE],
         ),

@@ -1,6 +1,7 @@
 """offload_wheel splits a Python wheel into a host wheel and wheels with device code."""
 
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "named_architectures")
+load(":kpack.bzl", "KPACK_ATTRS")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 
@@ -57,15 +58,7 @@ If `offload_archs` and the setting are empty, the code for all GPUs is kept. Oth
 
 Default outputs: the directory with the wheels.
 """,
-    attrs = ARCHITECTURES_ATTRS | {
-        "complete": attr.bool(
-            doc = "Whether to also add code for a processor to the archives of its variants (`gfx90a:xnack-`) if a source has no code for the variant. HIP runtimes before the summer of 2026 require this.",
-        ),
-        "compress": attr.string(
-            doc = "Compression of the device code: `zstd` or `none`.",
-            default = "zstd",
-            values = ["none", "zstd"],
-        ),
+    attrs = ARCHITECTURES_ATTRS | KPACK_ATTRS | {
         "device_name": attr.string(
             doc = "Name of the projects of device wheels, without the GPU. It ends in `-device`. The default is the name of the wheel and `-device`.",
         ),

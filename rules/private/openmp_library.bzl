@@ -230,9 +230,9 @@ files outside of the workspace as `//system/usr/include/omp.h`.
 
 The setting `//rules/settings:openmp_runtime` selects the runtime. The default is `-lomptarget -lomp`.
 
-Default outputs: the objects of the library.
+Default outputs: as in `cc_library`: the archive, and the shared library if `linkstatic` is false.
 
-Output groups: `gfx90a`, `x86_64-pc-linux-gnu` and so on, the image of one target; `compilation_outputs`, the objects, as in `cc_library`; `debug_info`, see `split_debug_info`; `_validation`, the headers with the feature `parse_headers`.
+Output groups: `gfx90a`, `x86_64-pc-linux-gnu` and so on, the image of one target; `compilation_outputs`, as in `cc_library`, the objects; `debug_info`, see `split_debug_info`; `_validation`, the headers with the feature `parse_headers`.
 """,
     attrs = DEVICE_ATTRS | DEBUG_INFO_ATTRS | LTO_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | {
         "device_deps": attr.label_list(

@@ -13,6 +13,7 @@ PROGRAM_ATTRIBUTES = [
     "actual",
     "base",
     "binary",
+    "bundle",
     "bundles",
     "cdeps",
     "data",
@@ -39,7 +40,15 @@ PROGRAM_ATTRIBUTES = [
     "tests",
 ]
 
-def _dependencies(rule):
+def program_dependencies(rule):
+    """Returns the targets that a target includes in programs.
+
+    Args:
+      rule: `ctx.rule` of an aspect along `PROGRAM_ATTRIBUTES`.
+
+    Returns:
+      list of Targets.
+    """
     found = []
     for name in PROGRAM_ATTRIBUTES:
         value = getattr(rule.attr, name, None)
@@ -67,7 +76,7 @@ def _entry_ids(target):
 
 def _aspect_impl(target, ctx):
     own = []
-    dependencies = _dependencies(ctx.rule)
+    dependencies = program_dependencies(ctx.rule)
     form, ids = _entry_ids(target)
     if form:
         own.append(struct(
@@ -111,7 +120,7 @@ def check_limits(fail_on, where):
       where: prefix of error messages, `label: rule`.
     """
     for rule in fail_on:
-        if rule.replace("_", "-") not in _RULES:
+        if rule not in _RULES:
             fail("{}: fail_on: {} is not a limit, expected a list of {}".format(where, repr(rule), ", ".join(_RULES)))
 
 def check_covers(covers, where):
@@ -231,7 +240,7 @@ def _offload_report_impl(ctx):
     files = depset(transitive = [target[DefaultInfo].files for target in ctx.attr.srcs])
     base = depset(transitive = [target[DefaultInfo].files for target in ctx.attr.base])
     script = ctx.actions.declare_file(ctx.label.name + ".page.sh")
-    if not files.to_list():
+    if not files:
         # For example, a test suite has no files to report.
         if ctx.attr.base or ctx.attr.covers or ctx.attr.fail_on or ctx.attr.max_growth:
             fail("{}: srcs: {} have no files to check; name the programs and libraries".format(

@@ -272,7 +272,7 @@ def _check_served(entry_ids, requests, where, bundle):
     entries = [_complete("", id, where) for id in entry_ids]
     for request in requests:
         if not any([_serves(entry, request) for entry in entries]):
-            fail("{}: offload_archs: {} has no image for {}. It has {}".format(
+            fail("{}: targets: {} has no image for {}. It has {}".format(
                 where,
                 bundle,
                 request.target_id or request.id,

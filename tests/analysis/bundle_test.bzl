@@ -270,7 +270,7 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
     )
     offload_archive(
         name = "archive",
-        srcs = [":bundle", "a.h"],
+        bundles = [":bundle", "a.h"],
         tags = ["manual"],
     )
     actions_test(
@@ -283,16 +283,29 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
     )
     failure_test(
         name = "archive_empty_test",
-        srcs = [],
-        message = "{}: offload_archive: srcs is empty: add offload_bundle targets or files",
+        bundles = [],
+        message = "{}: offload_archive: bundles is empty: add offload_bundle targets or files",
         rule = offload_archive,
+    )
+    failure_test(
+        name = "archive_images_test",
+        bundles = [":images_gfx942"],
+        message = "{}: offload_archive: bundles: //tests/analysis:images_gfx942 has no bundle: combine its images with offload_bundle(images = [\"//tests/analysis:images_gfx942\"])",
+        rule = offload_archive,
+    )
+    failure_test(
+        name = "unbundle_images_test",
+        bundle = ":images_gfx942",
+        message = "{}: offload_unbundle: bundle: //tests/analysis:images_gfx942 has no bundle: combine its images with offload_bundle(images = [\"//tests/analysis:images_gfx942\"])",
+        rule = offload_unbundle,
+        targets = ["gfx942"],
     )
     offload_unbundle(
         name = "unbundle_archive",
         allow_missing = True,
-        src = ":archive",
+        bundle = ":archive",
         tags = ["manual"],
-        offload_archs = ["gfx942", "openmp-amdgcn-amd-amdhsa--gfx942"],
+        targets = ["gfx942", "openmp-amdgcn-amd-amdhsa--gfx942"],
         type = "a",
     )
     actions_test(
@@ -308,43 +321,13 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
         target = "unbundle_archive",
     )
 
-    # The attributes have had other names.
-    offload_archive(
-        name = "old_archive",
-        bundles = [":bundle", "a.h"],
-        out = "libold.a",
-        tags = ["manual"],
-    )
-    actions_test(
-        name = "old_archive_test",
-        argv = ["archive --check --output=BIN/tests/analysis/libold.a BIN/tests/analysis/bundle.hipfb tests/analysis/a.h"],
-        count = 1,
-        mnemonic = "OffloadArchive",
-        output = "libold.a",
-        target = "old_archive",
-    )
-    offload_unbundle(
-        name = "old_unbundle",
-        bundle = ":bundle",
-        tags = ["manual"],
-        targets = ["gfx942"],
-    )
-    actions_test(
-        name = "old_unbundle_test",
-        argv = ["--input=BIN/tests/analysis/bundle.hipfb --entry=hipv4-amdgcn-amd-amdhsa--gfx942=BIN/tests/analysis/old_unbundle/gfx942.co"],
-        count = 1,
-        mnemonic = "OffloadUnbundle",
-        output = "old_unbundle/gfx942.co",
-        target = "old_unbundle",
-    )
-
     # An entry that may be missing, or that code of another kind serves, is looked for when the program runs.
     offload_unbundle(
         name = "unbundle_missing_allowed",
-        src = ":bundle",
+        bundle = ":bundle",
         allow_missing = True,
         hip_openmp_compatible = True,
-        offload_archs = ["gfx1100"],
+        targets = ["gfx1100"],
         tags = ["manual"],
     )
     actions_test(
@@ -355,18 +338,11 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
         output = "unbundle_missing_allowed/gfx1100.co",
         target = "unbundle_missing_allowed",
     )
-    failure_test(
-        name = "unbundle_no_src_test",
-        message = "{}: offload_unbundle: src is missing: name a bundle",
-        offload_archs = ["gfx942"],
-        rule = offload_unbundle,
-    )
-
     offload_unbundle(
         name = "unbundle",
-        src = ":bundle",
+        bundle = ":bundle",
         tags = ["manual"],
-        offload_archs = ["gfx90a:xnack+", "gfx942"],
+        targets = ["gfx90a:xnack+", "gfx942"],
     )
     actions_test(
         name = "unbundle_action_test",
@@ -393,15 +369,15 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
     )
     failure_test(
         name = "unbundle_missing_test",
-        src = ":bundle",
-        message = "{}: offload_unbundle: offload_archs: //tests/analysis:bundle has no image for gfx1100. It has host-x86_64-unknown-linux-gnu-, gfx90a:xnack+, gfx90a:xnack-, gfx942",
-        offload_archs = ["gfx1100"],
+        bundle = ":bundle",
+        message = "{}: offload_unbundle: targets: //tests/analysis:bundle has no image for gfx1100. It has host-x86_64-unknown-linux-gnu-, gfx90a:xnack+, gfx90a:xnack-, gfx942",
+        targets = ["gfx1100"],
         rule = offload_unbundle,
     )
     failure_test(
         name = "unbundle_no_targets_test",
-        src = ":bundle",
-        message = "{}: offload_unbundle: no architectures: set offload_archs, e.g. [\"gfx90a\", \"gfx942\"], or build with",
+        bundle = ":bundle",
+        message = "{}: offload_unbundle: no architectures: set targets, e.g. [\"gfx90a\", \"gfx942\"], or build with",
         rule = offload_unbundle,
     )
 

@@ -60,20 +60,20 @@ def compiler_diff_tests(name):
     _diff(
         name = "diff",
         accepted = "index.dat",
-        fail_on = ["scratch", "vgpr_spills"],
+        fail_on = ["scratch", "vgpr-spills"],
         max_growth = "5%",
         new_copts = ["-O1"],
         new_lto = "none",
         suggest = ["O2", "no-lto"],
         tags = ["manual"],
-        targets = [":diff_kernels"],
+        srcs = [":diff_kernels"],
         tolerances = {"vgprs": "8"},
     )
     actions_test(
         name = "diff_action_test",
         argv = [
             "diff --html=BIN/tests/analysis/diff.html --markdown=BIN/tests/analysis/diff.md --output=BIN/tests/analysis/diff.json --message=BIN/tests/analysis/diff.message",
-            "--fail-on=scratch,vgpr_spills --tolerance=vgprs=8 --max-growth=5% --accepted=tests/analysis/index.dat",
+            "--fail-on=scratch,vgpr-spills --tolerance=vgprs=8 --max-growth=5% --accepted=tests/analysis/index.dat",
         ],
         count = 2,
         inputs = [
@@ -109,12 +109,12 @@ def compiler_diff_tests(name):
         ("tolerance", {"new_copts": ["-O1"], "tolerances": {"removed-archs": "1"}}, "tolerances: found \"removed-archs\", expected one of agprs, "),
         ("accepted", {"accepted": "index.dat", "new_copts": ["-O1"]}, "accepted requires limits: set fail_on, tolerances or max_growth"),
         ("suggest", {"fail_on": ["lds"], "new_copts": ["-O1"], "suggest": ["O9"]}, "suggest: found \"O9\", expected a list of O2, "),
-        ("empty", {"new_copts": ["-O1"], "targets": []}, "targets is empty: name programs, libraries or code objects to compare"),
-        ("files", {"new_copts": ["-O1"], "targets": [":diff_suite"], "testonly": True}, "targets: //tests/analysis:diff_suite have no files to compare; name the programs and libraries"),
+        ("empty", {"new_copts": ["-O1"], "srcs": []}, "srcs is empty: name programs, libraries or code objects to compare"),
+        ("files", {"new_copts": ["-O1"], "srcs": [":diff_suite"], "testonly": True}, "srcs: //tests/analysis:diff_suite have no files to compare; name the programs and libraries"),
     ]:
         failure_test(
             name = "diff_{}_failure_test".format(case),
             message = "{}: offload_compiler_diff: " + message,
             rule = _diff,
-            **({"targets": [":diff_kernels"]} | kwargs)
+            **({"srcs": [":diff_kernels"]} | kwargs)
         )

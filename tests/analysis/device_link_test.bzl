@@ -71,7 +71,7 @@ def device_link_tests(name):
     )
     offload_archive(
         name = "archive_of_alone",
-        srcs = [":alone"],
+        bundles = [":alone"],
         tags = ["manual"],
     )
     actions_test(
@@ -83,9 +83,9 @@ def device_link_tests(name):
     )
     failure_test(
         name = "unbundle_alone_test",
-        src = ":alone",
-        message = "{}: offload_unbundle: src: //tests/analysis:alone has a bundle for each of its 2 sources, expected one bundle; set rdc = True, or use a target for each source",
-        offload_archs = ["gfx942"],
+        bundle = ":alone",
+        message = "{}: offload_unbundle: bundle: //tests/analysis:alone has a bundle for each of its 2 sources, expected one bundle; set rdc = True, or use a target for each source",
+        targets = ["gfx942"],
         rule = offload_unbundle,
     )
     failure_test(

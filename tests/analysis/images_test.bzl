@@ -47,7 +47,7 @@ def images_tests(name):
     )
     offload_archive(
         name = "archive_of_library",
-        srcs = [":lib", ":bundle"],
+        bundles = [":lib", ":bundle"],
         tags = ["manual"],
     )
     actions_test(
@@ -60,9 +60,9 @@ def images_tests(name):
     )
     offload_unbundle(
         name = "unbundle_library",
-        src = ":lib",
+        bundle = ":lib",
         tags = ["manual"],
-        offload_archs = ["gfx942"],
+        targets = ["gfx942"],
     )
     actions_test(
         name = "unbundle_library_test",
@@ -76,7 +76,7 @@ def images_tests(name):
         name = "extract_library",
         src = ":lib",
         tags = ["manual"],
-        offload_archs = ["gfx942", "openmp-amdgcn-amd-amdhsa--gfx942"],
+        targets = ["gfx942", "openmp-amdgcn-amd-amdhsa--gfx942"],
     )
     provides_test(
         name = "extract_library_test",
@@ -171,7 +171,7 @@ def images_tests(name):
         name = "extract",
         src = "a.h",
         tags = ["manual"],
-        offload_archs = ["gfx90a:xnack+", "openmp-x86_64-pc-linux-gnu"],
+        targets = ["gfx90a:xnack+", "openmp-x86_64-pc-linux-gnu"],
     )
     actions_test(
         name = "extract_action_test",
@@ -190,21 +190,21 @@ def images_tests(name):
         name = "extract_two_files_test",
         src = ":two_files",
         message = "{}: offload_extract: src: //tests/analysis:two_files has 2 files, expected one; name a file, or a target with one",
-        offload_archs = ["gfx942"],
+        targets = ["gfx942"],
         rule = offload_extract,
     )
     failure_test(
         name = "extract_host_test",
         src = "a.h",
         message = "{}: offload_extract: {} is a host image, which an offload binary cannot contain",
-        offload_archs = ["host-x86_64-unknown-linux-gnu"],
+        targets = ["host-x86_64-unknown-linux-gnu"],
         rule = offload_extract,
     )
     failure_test(
         name = "unbundle_two_files_test",
-        src = ":two_files",
-        message = "{}: offload_unbundle: src: //tests/analysis:two_files has 2 files, expected one; name a file, or a target with one",
-        offload_archs = ["gfx942"],
+        bundle = ":two_files",
+        message = "{}: offload_unbundle: bundle: //tests/analysis:two_files has 2 files, expected one; name a file, or a target with one",
+        targets = ["gfx942"],
         rule = offload_unbundle,
     )
     failure_test(
@@ -227,7 +227,7 @@ def images_tests(name):
     failure_test(
         name = "extract_no_targets_test",
         src = "a.h",
-        message = "{}: offload_extract: no architectures: set offload_archs, e.g. [\"gfx90a\", \"gfx942\"], or build with",
+        message = "{}: offload_extract: no architectures: set targets, e.g. [\"gfx90a\", \"gfx942\"], or build with",
         rule = offload_extract,
     )
 

@@ -76,7 +76,7 @@ def library_tests(name):
     provides_test(
         name = "lib_provides_test",
         entry_ids = ["host-x86_64-unknown-linux-gnu-", "hipv4-amdgcn-amd-amdhsa--gfx90a", "hipv4-amdgcn-amd-amdhsa--gfx942"],
-        files = ["lib/host/a.o", "lib/host/a_cu.o", "lib.register.o"],
+        files = ["liblib.a"],
         groups = {"bundle": ["lib.hipfb"], "compilation_outputs": ["lib/host/a.o", "lib/host/a_cu.o", "lib.register.o"], "gfx942": ["lib/gfx942.co"]},
         images = ["hipv4-amdgcn-amd-amdhsa--gfx90a lib/gfx90a.co", "hipv4-amdgcn-amd-amdhsa--gfx942 lib/gfx942.co"],
         target = "lib",
@@ -179,7 +179,7 @@ def library_tests(name):
     )
     offload_register(
         name = "register_data",
-        src = ":lib",
+        bundle = ":lib",
         tags = ["manual"],
         deps = [":data_of_hip"],
     )
@@ -198,7 +198,7 @@ def library_tests(name):
 
     offload_register(
         name = "register_headers",
-        src = ":lib",
+        bundle = ":lib",
         tags = ["manual"],
         deps = [":impl_lib"],
     )
@@ -218,7 +218,7 @@ def library_tests(name):
     )
     offload_register(
         name = "register_hip",
-        src = ":bundle",
+        bundle = ":bundle",
         tags = ["manual"],
     )
     actions_test(
@@ -245,7 +245,7 @@ def library_tests(name):
     )
     offload_register(
         name = "register_sycl",
-        src = "a.c",
+        bundle = "a.c",
         kind = "sycl",
         llvm_version = 23,
         tags = ["manual"],
@@ -273,13 +273,13 @@ def library_tests(name):
         tags = ["manual"],
     )
     for case, kwargs, message in [
-        ("bundle_kind", {"src": ":bundle_openmp"}, "src: //tests/analysis:bundle_openmp has the entry openmp-amdgcn-amd-amdhsa--gfx90a, expected kind hip"),
-        ("two_files", {"src": ":two_files"}, "src: //tests/analysis:two_files has 2 files, expected one; name a file, or a target with one"),
-        ("sycl_images", {"images": [":images_gfx942"], "kind": "sycl"}, "kind is sycl, which registers one offload binary: set src instead of images"),
-        ("nothing", {}, "kind is hip, which registers one fat binary: set src"),
-        ("hip_images", {"images": [":images_gfx942"]}, "kind is hip, which registers one fat binary: set src instead of images"),
+        ("bundle_kind", {"bundle": ":bundle_openmp"}, "bundle: //tests/analysis:bundle_openmp has the entry openmp-amdgcn-amd-amdhsa--gfx90a, expected kind hip"),
+        ("two_files", {"bundle": ":two_files"}, "bundle: //tests/analysis:two_files has 2 files, expected one; name a file, or a target with one"),
+        ("sycl_images", {"images": [":images_gfx942"], "kind": "sycl"}, "kind is sycl, which registers one offload binary: set bundle instead of images"),
+        ("nothing", {}, "kind is hip, which registers one fat binary: set bundle"),
+        ("hip_images", {"images": [":images_gfx942"]}, "kind is hip, which registers one fat binary: set bundle instead of images"),
         ("image_kind", {"images": [":images_gfx942"], "kind": "openmp"}, "images: //tests/analysis:images_gfx942 has an image of kind hipv4, expected openmp"),
-        ("openmp_bundle", {"src": ":bundle", "kind": "openmp"}, "kind is openmp, which registers single images: set images instead of src"),
+        ("openmp_bundle", {"bundle": ":bundle", "kind": "openmp"}, "kind is openmp, which registers single images: set images instead of bundle"),
     ]:
         failure_test(
             name = "register_{}_test".format(case),
@@ -459,7 +459,7 @@ def library_tests(name):
     )
     failure_test(
         name = "package_files_test",
-        message = "{}: offload_package_test: srcs: expected packages or directories of them, found targets without files: @@//tests/analysis:no_files",
+        message = "{}: offload_package_test: srcs: expected packages or directories of them, found targets without files: //tests/analysis:no_files",
         rule = offload_package_test,
         srcs = [":no_files"],
         testonly = True,
@@ -690,8 +690,8 @@ def library_tests(name):
     )
     provides_test(
         name = "omp_provides_test",
-        files = ["omp/host/a.o", "omp/host/sub/a.o", "omp.register.o"],
-        groups = {"gfx90a:xnack+": ["omp/gfx90a_xnack+.img"], "x86_64-pc-linux-gnu": ["omp/x86_64-pc-linux-gnu.img"]},
+        files = ["libomp.a"],
+        groups = {"compilation_outputs": ["omp/host/a.o", "omp/host/sub/a.o", "omp.register.o"], "gfx90a:xnack+": ["omp/gfx90a_xnack+.img"], "x86_64-pc-linux-gnu": ["omp/x86_64-pc-linux-gnu.img"]},
         images = ["openmp-amdgcn-amd-amdhsa--gfx90a:xnack+ omp/gfx90a_xnack+.img", "openmp-x86_64-pc-linux-gnu- omp/x86_64-pc-linux-gnu.img"],
         target = "omp",
     )

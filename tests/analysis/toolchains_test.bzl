@@ -100,7 +100,7 @@ def toolchains_tests(name):
 
     offload_register(
         name = "register_on_riscv",
-        src = ":bundle",
+        bundle = ":bundle",
         tags = ["manual"],
     )
     for user in ["hip_library", "offload_link", "openmp_library"]:

@@ -296,11 +296,11 @@ hip_code_objects(
     offload_compiler_diff(
         name = "upgrade" + suffix,
         accepted = accepted,
-        fail_on = ["vgpr_spills", "scratch"],
+        fail_on = ["vgpr-spills", "scratch"],
         new_compiler = "clang_23",
         old_compiler = "offload_system_clang",
         suggest = ["O2", "no-unroll"],
-        targets = [":kernels"],
+        srcs = [":kernels"],
     )
     for suffix, accepted in {
         "": None,
@@ -315,7 +315,7 @@ offload_compiler_diff(
     new_copts = ["-O1", "-mllvm", "-inline-threshold=1"],
     new_lto = "full",
     old_compiler = "clang_23",
-    targets = [":kernels"],
+    srcs = [":kernels"],
 )
 `
 

@@ -147,14 +147,14 @@ offload_bundle(
 
 offload_unbundle(
     name = "single",
-    src = ":fat",
-    offload_archs = ["gfx90a:xnack-", "gfx1100"],
+    bundle = ":fat",
+    targets = ["gfx90a:xnack-", "gfx1100"],
 )
 
 offload_unbundle(
     name = "decompressed",
-    src = ":compressed",
-    offload_archs = ["gfx942"],
+    bundle = ":compressed",
+    targets = ["gfx942"],
 )
 
 offload_binary(
@@ -165,7 +165,7 @@ offload_binary(
 offload_extract(
     name = "extracted",
     src = ":packed",
-    offload_archs = ["gfx1100"],
+    targets = ["gfx1100"],
 )
 
 offload_cc_data(
@@ -175,19 +175,19 @@ offload_cc_data(
 
 offload_archive(
     name = "archive",
-    srcs = [":fat", ":compressed"],
+    bundles = [":fat", ":compressed"],
 )
 
 offload_unbundle(
     name = "device_archive",
-    src = ":archive",
-    offload_archs = ["gfx90a:xnack-", "gfx942"],
+    bundle = ":archive",
+    targets = ["gfx90a:xnack-", "gfx942"],
     type = "a",
 )
 
 offload_register(
     name = "register",
-    src = ":fat",
+    bundle = ":fat",
 )
 
 # A library with device code, and what takes it out again.
@@ -240,7 +240,7 @@ offload_compiler_diff(
     name = "upgrade",
     new_copts = ["-O1"],
     remarks = False,
-    targets = [":compared"],
+    srcs = [":compared"],
 )
 
 # Fat objects as clang makes them: device code, not linked yet, in an object of the host.
@@ -371,7 +371,7 @@ int sum(int x) {
 
 // actions are the numbers of actions in everyRule, by mnemonic.
 var actions = map[string]int{
-	"CppArchive":                1,
+	"CppArchive":                5,
 	"Genrule":                   4,
 	"OffloadArchive":            1,
 	"OffloadBitcodeCompile":     2,

@@ -29,24 +29,24 @@ load("@rules_offload//rules:defs.bzl", "offload_archive", "offload_binary", "off
 # Checks.
 offload_bundle(name = "over_budget", images = [":kernels"], max_size = "1KiB")
 offload_images(name = "mislabeled", srcs = {":one": "gfx942"})
-offload_unbundle(name = "one", src = ":fat", offload_archs = ["gfx1100"])
+offload_unbundle(name = "one", bundle = ":fat", targets = ["gfx1100"])
 offload_bundle(name = "mislabeled_fat", images = [":mislabeled"])
 
 # Files that are not what they should be, or do not have what they should.
-offload_unbundle(name = "no_bundle", src = "device.h", offload_archs = ["gfx942"])
-offload_archive(name = "archive", srcs = [":fat"])
-offload_unbundle(name = "not_in_archive", src = ":archive", offload_archs = ["gfx942"], type = "a")
-offload_unbundle(name = "no_archive", src = "device.h", offload_archs = ["gfx942"], type = "a")
+offload_unbundle(name = "no_bundle", bundle = "device.h", targets = ["gfx942"])
+offload_archive(name = "archive", bundles = [":fat"])
+offload_unbundle(name = "not_in_archive", bundle = ":archive", targets = ["gfx942"], type = "a")
+offload_unbundle(name = "no_archive", bundle = "device.h", targets = ["gfx942"], type = "a")
 offload_binary(name = "binary", images = [":kernels"])
-offload_extract(name = "not_in_binary", src = ":binary", offload_archs = ["gfx942"])
-offload_extract(name = "nothing_in_it", src = "device.h", offload_archs = ["gfx942"])
+offload_extract(name = "not_in_binary", src = ":binary", targets = ["gfx942"])
+offload_extract(name = "nothing_in_it", src = "device.h", targets = ["gfx942"])
 offload_binary(name = "twice", images = [":one", ":kernels"])
-offload_extract(name = "several", src = ":twice", offload_archs = ["gfx1100"])
-offload_register(name = "registered_binary", src = ":binary")
+offload_extract(name = "several", src = ":twice", targets = ["gfx1100"])
+offload_register(name = "registered_binary", bundle = ":binary")
 offload_embed(name = "embedded", images = [":binary"], src = "text.o")
 cc_library(name = "host_only", srcs = ["host.cc"])
 offload_link(name = "nothing_to_link", deps = [":host_only"])
-offload_archive(name = "conflict_archive", srcs = ["conflict.hipfb"])
+offload_archive(name = "conflict_archive", bundles = ["conflict.hipfb"])
 
 openmp_library(name = "omp", srcs = ["host.cc"])
 
@@ -57,10 +57,10 @@ hip_code_objects(name = "includes_hip", srcs = ["hip.hip"], offload_archs = ["gf
 hip_code_objects(name = "native", srcs = ["a.hip"], offload_archs = ["native"])
 hip_code_objects(name = "kernels_native", srcs = ["a.hip"])
 offload_bundle(name = "native_fat", images = [":native"])
-offload_unbundle(name = "not_native", src = ":native_fat", offload_archs = ["gfx803"])
+offload_unbundle(name = "not_native", bundle = ":native_fat", targets = ["gfx803"])
 offload_per_arch(name = "native_per_arch", images = [":kernels_native"], offload_archs = ["gfx1200", "native"])
 offload_bundle(name = "native_per_arch_fat", images = [":native_per_arch"])
-offload_unbundle(name = "not_native_per_arch", src = ":native_per_arch_fat", offload_archs = ["gfx803"])
+offload_unbundle(name = "not_native_per_arch", bundle = ":native_per_arch_fat", targets = ["gfx803"])
 
 # Programs without a runtime.
 hip_binary(name = "no_hip_runtime", srcs = ["launches.hip"], offload_archs = ["gfx942"])
@@ -82,8 +82,8 @@ genrule(
 offload_link(name = "calls_nobody_fat", srcs = ["calls.fat.o"])
 
 # Files that are no device code.
-offload_register(name = "registered_source", src = "a.hip")
-offload_archive(name = "archived_library", srcs = [":host_only"])
+offload_register(name = "registered_source", bundle = "a.hip")
+offload_archive(name = "archived_library", bundles = [":host_only"])
 offload_cc_data(name = "source_as_data", src = "a.hip")
 hip_code_objects(name = "choosing", srcs = if_arch({"cdna2": ["b.hip"]}, ["a.hip"]))
 hip_code_objects(

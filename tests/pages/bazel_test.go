@@ -342,9 +342,6 @@ func (f *buildFiles) write() {
 				}
 			})
 		}
-		if strings.Contains(file.text.String(), " archs.") {
-			called["archs"] = true
-		}
 		for _, name := range []string{"hip_library", "hip_code_objects", "offload_bundle", "offload_binary", "offload_archive", "openmp_library"} {
 			if strings.Contains(tail.String(), name+"(") {
 				called[name] = true
@@ -366,8 +363,6 @@ func provider(name string, known map[string][]string) string {
 		return "@rules_cc//cc:defs.bzl"
 	case name == "device_toolchain" || strings.HasPrefix(name, "offload_") && strings.HasSuffix(name, "_toolchain"):
 		return "@rules_offload//rules:toolchains.bzl"
-	case name == "archs":
-		return "@rules_offload//rules:archs.bzl"
 	case strings.HasPrefix(name, "if_") || strings.HasPrefix(name, "requires_"):
 		return "@rules_offload//rules:defs.bzl"
 	case len(known[name]) > 0:

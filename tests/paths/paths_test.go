@@ -39,12 +39,12 @@ hip_code_objects(
 )
 
 offload_bundle(name = "fat", images = [":kernels"], compress = "zstd")
-offload_unbundle(name = "single", src = ":fat", offload_archs = ["gfx90a"])
-offload_archive(name = "archive", srcs = [":fat"])
-offload_unbundle(name = "from_archive", src = ":archive", offload_archs = ["gfx1100"], type = "a")
+offload_unbundle(name = "single", bundle = ":fat", targets = ["gfx90a"])
+offload_archive(name = "archive", bundles = [":fat"])
+offload_unbundle(name = "from_archive", bundle = ":archive", targets = ["gfx1100"], type = "a")
 offload_binary(name = "binary", images = [":kernels"])
-offload_extract(name = "extracted", src = ":binary", offload_archs = ["gfx1100"])
-offload_register(name = "registered", src = ":fat")
+offload_extract(name = "extracted", src = ":binary", targets = ["gfx1100"])
+offload_register(name = "registered", bundle = ":fat")
 
 hip_library(
     name = "hip",

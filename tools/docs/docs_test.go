@@ -31,9 +31,10 @@ func TestWithoutOutputs(t *testing.T) {
 		{kind: "rule", name: "with", doc: "Does it.\n\nDefault outputs: the file.\n"},
 		{kind: "rule", name: "without", doc: "Does it."},
 		{kind: "function", name: "macro", doc: "Does it."},
+		{kind: "function", name: "returning", returns: "a list", doc: "Does it."},
 	}
 	modules := []*module{{file: "//rules:hip.bzl", symbols: rules}, {file: "//rules:toolchains.bzl", symbols: rules}}
-	if got, want := withoutOutputs(modules), []string{"without"}; !slices.Equal(got, want) {
+	if got, want := withoutOutputs(modules), []string{"without", "macro"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -44,10 +45,10 @@ func TestOutsideVocabulary(t *testing.T) {
 		{file: "//rules:a.bzl", symbols: []symbol{
 			{kind: "rule", name: "one", fields: []field{{name: "name", kind: "name"}, {name: "src", kind: "label"}, {name: "archive", kind: "label"}}},
 			{kind: "rule", name: "two", fields: []field{{name: "srcs", kind: "dict of label to string"}, {name: "src", kind: "list of labels"}}},
-			{kind: "rule", name: "three", fields: []field{{name: "bundle", kind: "label", doc: "Old name of `src`."}}},
 			{kind: "rule", name: "four", fields: []field{{name: "src", kind: "label", doc: "`NAME=VALUE`."}, {name: "srcs", kind: "dict of label to string", doc: "A space-separated list."}}},
 			{kind: "rule", name: "five", fields: []field{{name: "src", kind: "label", doc: "`TARGET=FLAG`."}}},
-			{kind: "function", name: "macro", fields: []field{{name: "anything"}}},
+			{kind: "function", name: "macro", fields: []field{{name: "name"}, {name: "srcs"}, {name: "anything"}, {name: "visibility"}, {name: "**kwargs"}}},
+			{kind: "function", name: "returning", returns: "a list", fields: []field{{name: "then"}}},
 		}},
 		{file: "//rules:toolchains.bzl", symbols: []symbol{{kind: "rule", name: "toolchain", fields: []field{{name: "clang", kind: "label"}}}}},
 	}
@@ -55,6 +56,7 @@ func TestOutsideVocabulary(t *testing.T) {
 	for _, want := range []string{
 		"one: the attribute archive is not in the vocabulary",
 		"two: the attribute src is a list of labels, expected a label as in other rules",
+		"macro: the attribute anything is not in the vocabulary",
 		"the attribute unused, which no rule has",
 		`four: the attribute srcs has strings in strings ("space-separated")`,
 		`five: the attribute src has strings in strings ("TARGET=FLAG")`,
@@ -63,8 +65,8 @@ func TestOutsideVocabulary(t *testing.T) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}
 	}
-	if lines := strings.Count(err.Error(), "\n") + 1; lines != 5 {
-		t.Errorf("got %d problems, want 5: %v", lines, err)
+	if lines := strings.Count(err.Error(), "\n") + 1; lines != 6 {
+		t.Errorf("got %d problems, want 6: %v", lines, err)
 	}
 }
 
@@ -77,7 +79,6 @@ func TestPage(t *testing.T) {
 			fields: []field{
 				{name: "name", kind: "name", mandatory: true},
 				{name: "copts", kind: "list of strings", fallback: "[]", doc: "Flags."},
-				{name: "file", kind: "label", doc: "Old name of `src`."},
 				{name: "src", kind: "label", mandatory: true, doc: "The file of " + name + ", x | y."},
 			},
 		}
@@ -89,7 +90,7 @@ func TestPage(t *testing.T) {
 			"# Some rules\n", "`@rules_offload//rules:some.bzl`: [one](#one), [two](#two)\n\nThey do it.\n",
 			"## one\n\nDoes a|b.\n\n- Default outputs: the file.\n- Output groups: `gfx942`.\n- Providers: `CcInfo`.\n",
 			"| attribute | value | meaning |\n| --- | --- | --- |\n| `src` | label; mandatory | The file of one, x \\| y. |\n",
-			"Shared attributes: [`copts`](attributes.md#copts).\n\nOld names of attributes, which are also accepted: `file` for `src`.\n",
+			"Shared attributes: [`copts`](attributes.md#copts).\n",
 		},
 		"attributes": {"## copts\n\nList of strings; default `[]`.\n\nFlags.\n"},
 		"":           {"| [Some rules](rules/some.md) | `@rules_offload//rules:some.bzl` | [one](rules/some.md#one), [two](rules/some.md#two) |"},

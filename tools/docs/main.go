@@ -68,12 +68,16 @@ func check(modules []*module) error {
 	return errors.Join(append(problems, outsideVocabulary(modules, vocabulary)...)...)
 }
 
-// callable returns the symbols that BUILD and MODULE files call: rules, macros and tags. A function that returns
-// nothing is a macro.
+// isMacro reports whether a symbol is a macro. A function that returns nothing is one.
+func (s *symbol) isMacro() bool {
+	return s.kind == "macro" || s.kind == "function" && s.returns == ""
+}
+
+// callable returns the symbols that BUILD and MODULE files call: rules, macros and tags.
 func (m *module) callable() []symbol {
 	var all []symbol
 	for _, s := range m.symbols {
-		if s.kind == "rule" || s.kind == "macro" || s.kind == "function" && s.returns == "" {
+		if s.kind == "rule" || s.isMacro() {
 			all = append(all, s)
 		}
 	}
@@ -96,12 +100,12 @@ func withoutExample(modules []*module) []string {
 	return names
 }
 
-// withoutOutputs returns the names of the rules whose documentation does not name their default outputs.
+// withoutOutputs returns the names of the rules and macros whose documentation does not name their default outputs.
 func withoutOutputs(modules []*module) []string {
 	var names []string
 	for _, m := range modules {
 		for _, s := range m.symbols {
-			if s.kind == "rule" && !m.declaresToolchains() && !strings.Contains(s.doc, "\n"+outputs) {
+			if (s.kind == "rule" || s.isMacro()) && !m.declaresToolchains() && !strings.Contains(s.doc, "\n"+outputs) {
 				names = append(names, s.name)
 			}
 		}

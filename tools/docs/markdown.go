@@ -12,7 +12,6 @@ const (
 	shared     = "attributes" // the page of attributes that several rules have
 	outputs    = "Default outputs:"
 	groups     = "Output groups:"
-	oldName    = "Old name of " // begins the documentation of an attribute that was renamed
 	everywhere = "Bazel's attributes for all rules (`tags`, `testonly`, `visibility`, `exec_properties`, `target_compatible_with` and so on) have their usual meaning."
 )
 
@@ -66,7 +65,7 @@ func sharedAttributes(modules []*module) map[string]field {
 				continue
 			}
 			for _, f := range s.fields {
-				if f.kind != "name" && !strings.HasPrefix(f.doc, oldName) {
+				if f.kind != "name" {
 					users[f.key()]++
 					all = append(all, f)
 				}
@@ -202,12 +201,10 @@ var memberNames = map[string]string{"function": "parameter", "macro": "parameter
 // table writes the attributes, parameters or fields of a symbol; of attributes that common has, it only writes the names.
 func (s *symbol) table(w *strings.Builder, common map[string]field, plain bool) {
 	var rows []field
-	var links, old []string
+	var links []string
 	for _, f := range s.fields {
 		switch other, ok := common[f.name]; {
 		case f.kind == "name":
-		case strings.HasPrefix(f.doc, oldName):
-			old = append(old, fmt.Sprintf("`%s` for %s", f.name, strings.TrimSuffix(f.doc[len(oldName):], ".")))
 		case !plain && s.kind == "rule" && ok && other.key() == f.key():
 			links = append(links, fmt.Sprintf("[`%s`](%s.md#%s)", f.name, shared, f.name))
 		default:
@@ -233,9 +230,6 @@ func (s *symbol) table(w *strings.Builder, common map[string]field, plain bool) 
 	}
 	if len(links) > 0 {
 		fmt.Fprintf(w, "\nShared attributes: %s.\n", strings.Join(links, ", "))
-	}
-	if len(old) > 0 {
-		fmt.Fprintf(w, "\nOld names of attributes, which are also accepted: %s.\n", strings.Join(old, ", "))
 	}
 }
 

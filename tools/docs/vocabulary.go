@@ -16,6 +16,7 @@ type word struct {
 
 // vocabulary has the attributes of all rules for device code.
 var vocabulary = []word{
+	{"accepted", "label", "A file with differences that do not fail the test."},
 	{"additional_compiler_inputs", "list of labels", "Files that compiler flags refer to."},
 	{"additional_linker_inputs", "list of labels", "Files that linker flags refer to."},
 	{"alignment", "int", "Alignment in bytes."},
@@ -27,7 +28,9 @@ var vocabulary = []word{
 	{"archive", "bool", "Whether the outputs are archives."},
 	{"base", "list of labels", "Older files to compare with."},
 	{"binary_version", "int", "Version of the format of offload binaries; also a setting."},
+	{"bundle", "label", "The bundle that the rule reads, a target or a file."},
 	{"bundle_version", "int", "Version of the format of compressed bundles; also a setting."},
+	{"bundles", "list of labels", "The bundles that the rule reads, targets or files."},
 	{"c_as_hip", "bool", "Whether sources of C are HIP."},
 	{"complete", "bool", "Whether archives of code also have compatible code of others."},
 	{"compress", "string", "Compression: `zstd`, `none`, and what the rule adds to these; also a setting."},
@@ -70,17 +73,27 @@ var vocabulary = []word{
 	{"lto", "string", "Link-time optimization of device code."},
 	{"max_growth", "string", "Maximum growth since `base`."},
 	{"max_size", "string", "Maximum size of the output."},
-	{"offload_archs", "list of strings", "Architectures, and where possible other targets, of device code; also a setting."},
+	{"new_compiler", "string", "Compiler of the new build, as in the setting `device_compiler`."},
+	{"new_copts", "list of strings", "Compiler flags for device code in the new build."},
+	{"new_lto", "string", "`lto` in the new build."},
+	{"offload_archs", "list of strings", "Architectures, and where possible other targets, that device code is compiled for, or kept for; also a setting."},
+	{"old_compiler", "string", "Compiler of the old build, as in the setting `device_compiler`."},
+	{"old_copts", "list of strings", "Compiler flags for device code in the old build."},
+	{"old_lto", "string", "`lto` in the old build."},
 	{"out", "string", "File name of the output."},
 	{"properties", "dict of string to string", "Properties of images."},
 	{"rdc", "bool", "Whether to compile to relocatable device code."},
 	{"relocatable", "bool", "Whether the output is one object that programs of other builds can contain."},
+	{"remarks", "bool", "Whether compilers write optimization records."},
 	{"split_debug_info", "bool", "Whether to move the debug information of device code to files of its own."},
-	{"src", "label", "The file that the rule reads, or a target with one."},
-	{"srcs", "list of labels, dict of label to string", "The files that the rule reads, or targets with them; for rules that compile, sources. `offload_images` has a target ID for each."},
+	{"src", "label", "The file that the rule reads, of any kind, or a target with one."},
+	{"srcs", "list of labels, dict of label to string", "The files that the rule reads, of any kind, or targets with them; for rules that compile, sources. `offload_images` has a target ID for each."},
 	{"strip_include_prefix", "string", "As in `cc_library`."},
+	{"suggest", "list of strings", "Names of compiler flags to try."},
 	{"symbol", "string", "Name in C."},
+	{"targets", "list of strings", "Targets of the images to extract: `offload_archs` for a file that exists."},
 	{"textual_hdrs", "list of labels", "As in `cc_library`."},
+	{"tolerances", "dict of string to string", "Changes of values that are accepted."},
 	{"type", "string", "File type, as in `clang-offload-bundler -type`."},
 }
 
@@ -90,8 +103,11 @@ var structured = regexp.MustCompile("(?i:\\b(space|comma|semicolon)s?[- ]separat
 
 const definition = "`NAME=VALUE`"
 
-// outsideVocabulary returns an error for each attribute of a rule that is not in the vocabulary, or has another type
-// there, for each attribute whose strings have parts of their own, and for each word that no rule has.
+// everyTarget are the parameters of macros that all targets have.
+var everyTarget = []string{"name", "visibility", "**kwargs"}
+
+// outsideVocabulary returns an error for each attribute of a rule or macro that is not in the vocabulary, or has another
+// type there, for each attribute whose strings have parts of their own, and for each word that no rule has.
 func outsideVocabulary(modules []*module, vocabulary []word) []error {
 	var problems []error
 	used := map[string]bool{}
@@ -100,8 +116,11 @@ func outsideVocabulary(modules []*module, vocabulary []word) []error {
 			continue
 		}
 		for _, s := range m.symbols {
+			if s.kind != "rule" && !s.isMacro() {
+				continue
+			}
 			for _, f := range s.fields {
-				if s.kind != "rule" || f.kind == "name" || strings.HasPrefix(f.doc, oldName) {
+				if f.kind == "name" || s.isMacro() && slices.Contains(everyTarget, f.name) {
 					continue
 				}
 				used[f.name] = true
@@ -112,7 +131,7 @@ func outsideVocabulary(modules []*module, vocabulary []word) []error {
 				switch {
 				case i < 0:
 					problems = append(problems, fmt.Errorf("%s: the attribute %s is not in the vocabulary of tools/docs: use a word that is, or add it", s.name, f.name))
-				case !slices.Contains(strings.Split(vocabulary[i].kinds, ", "), f.kind):
+				case s.kind == "rule" && !slices.Contains(strings.Split(vocabulary[i].kinds, ", "), f.kind):
 					problems = append(problems, fmt.Errorf("%s: the attribute %s is a %s, expected a %s as in other rules", s.name, f.name, f.kind, vocabulary[i].kinds))
 				}
 			}

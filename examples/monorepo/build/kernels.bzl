@@ -44,6 +44,6 @@ def kernel_archive(name, libraries):
     """
     offload_archive(
         name = name,
-        srcs = libraries,
+        bundles = libraries,
         visibility = ["//visibility:public"],
     )

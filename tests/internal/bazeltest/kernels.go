@@ -20,8 +20,8 @@ offload_bundle(
 
 offload_unbundle(
     name = "single",
-    src = ":fat",
-    offload_archs = ["gfx90a:xnack-", "gfx1100"],
+    bundle = ":fat",
+    targets = ["gfx90a:xnack-", "gfx1100"],
 )
 `,
 		"device.h": `#pragma once
