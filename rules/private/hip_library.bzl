@@ -7,7 +7,7 @@ load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_SRCS_ATTRS")
 load(":bundling.bzl", "bundle_images")
 load(":cc_flags.bzl", "cc_configuration")
-load(":compilation.bzl", "compilation_id_of", "compiler_of", "own_entries")
+load(":compilation.bzl", "compiler_of", "own_entries")
 load(":compression.bzl", "COMPRESSION_ATTRS", "compression_of")
 load(":debug_info.bzl", "DEBUG_INFO_ATTRS")
 load(":flags.bzl", "expand_flags", "language_copts")
@@ -37,13 +37,13 @@ def _linked_together(ctx, *, where, host_objects, unit):
     symbol = registration_symbol(ctx)
     return host_objects + [register_images(ctx, define = [symbol] if symbol else [], files = [bundle.file], kind = "hip", own_entries = host_objects)], [bundle]
 
-def _linked_alone(ctx, compiler, *, where, sources, host_objects, units):
+def _linked_alone(ctx, *, where, sources, host_objects, units):
     """Creates a fat binary for each source, which the host code of the source registers."""
     objects = list(host_objects)
     bundles = []
     triple = host_triple(ctx)
     compression = compression_of(ctx, where)
-    for src, unit, host in zip(sources, units, host_objects):
+    for source, unit, host in zip(sources, units, host_objects):
         bundle = bundle_images(
             ctx,
             compression = compression,
@@ -53,7 +53,7 @@ def _linked_alone(ctx, compiler, *, where, sources, host_objects, units):
             where = where,
         )
         bundles.append(bundle)
-        objects.append(hold_fat_binary(ctx, bundle = bundle.file, host = host, suffix = compilation_id_of(ctx, compiler, src), triple = triple))
+        objects.append(hold_fat_binary(ctx, bundle = bundle.file, host = host, suffix = source.id, triple = triple))
     return objects, bundles
 
 def _unlinked(ctx, *, host_objects, device_objects):
@@ -112,6 +112,7 @@ def _hip_library_impl(ctx):
         lto = lto_of(ctx, where, compiler.clang.release),
         per_source = not rdc,
         rdc = rdc,
+        sources = sources,
         where = where,
     )
     host_copts = copts + expand_flags(ctx, "host_copts")
@@ -124,7 +125,7 @@ def _hip_library_impl(ctx):
     elif rdc:
         objects, bundles = _linked_together(ctx, host_objects = host_objects, unit = made.units[0], where = where)
     else:
-        objects, bundles = _linked_alone(ctx, compiler, host_objects = host_objects, sources = sources, units = made.units, where = where)
+        objects, bundles = _linked_alone(ctx, host_objects = host_objects, sources = sources, units = made.units, where = where)
     runtime = _runtime_of(ctx, compiler)
     objects = objects + c_objects(ctx, compiler)
     if len(bundles) == 1:
