@@ -264,7 +264,10 @@ def hip_targets(ctx, where):
     Returns:
       list of structs returned by `target_ids.complete`.
     """
-    targets = [_for_runtime(target) for target in architectures_of(ctx, where, HIP_KIND)]
+    named = architectures_of(ctx, where, HIP_KIND)
+    if all([target.kind == HIP_KIND and target.triple == target_ids.amdgpu_triple and target.target_id for target in named]):
+        return named
+    targets = [_for_runtime(target) for target in named]
     seen = {}
     for target in targets:
         if target.id in seen:
