@@ -208,7 +208,7 @@ def _in_file_of_clang(args):
 
 def _new_shared(ctx, step, out):
     """Returns what all links with a step have in common. The step keeps it for the next link."""
-    toolchain = device_toolchain_of(ctx, LINK_GROUP)
+    toolchain = step.toolchain
     words = ["link-device"]
     if step.advice:
         words.append("--advice=" + step.advice)
@@ -232,10 +232,11 @@ def _new_shared(ctx, step, out):
         words = words,
     )
 
-def _step(*, words, advice = "", by_linker = False, extension = "", generation = [], in_parts = False, library = [], linkopts = None, recorded = "", without_runtime = ""):
+def _step(*, toolchain, words, advice = "", by_linker = False, extension = "", generation = [], in_parts = False, library = [], linkopts = None, recorded = "", without_runtime = ""):
     """Returns a step.
 
     Args:
+      toolchain: result of `device_toolchain_of`.
       words: list of strings: the target, and what the link does.
       advice: what to do about undefined symbols, for the message.
       by_linker: whether only the linker gets the objects, not clang's driver.
@@ -260,6 +261,7 @@ def _step(*, words, advice = "", by_linker = False, extension = "", generation =
         linkopts = linkopts,
         recorded = recorded,
         shared = [],
+        toolchain = toolchain,
         without_runtime = without_runtime,
         words = words,
     )
@@ -315,6 +317,7 @@ def hip_link_step(ctx, target, *, advice, generates, copts, linkopts, device_onl
         library = library,
         linkopts = linkopts,
         recorded = target.target_id if by_linker else "",
+        toolchain = toolchain,
         words = words,
     )
 
@@ -344,6 +347,7 @@ def ptx_link_step(ctx, target, *, advice, cuda, copts, linkopts):
         by_linker = True,
         generation = generation,
         linkopts = linkopts,
+        toolchain = toolchain,
         words = ["--target=nvptx64-nvidia-cuda", "-march=" + target.target_id] +
                 (["--cuda-feature=" + feature] if feature and not cuda else []) +
                 [_LTO, "-Wl,--lto-emit-asm", "-Wno-unused-command-line-argument"] +
@@ -384,6 +388,7 @@ def openmp_link_step(ctx, target, *, advice, triple, copts, linkopts):
         generation = generation_flags(ctx, toolchain, copts, target) if target.target_id else [],
         linkopts = linkopts,
         recorded = target.target_id if amd else "",
+        toolchain = toolchain,
         without_runtime = target.target_id if amd and not _has_library(toolchain.link_flags + linkopts) else "",
         words = words + ["-Wno-unused-command-line-argument"],
     )
@@ -395,16 +400,20 @@ def _has_library(flags):
             return True
     return False
 
-def merge_objects_step(triple):
+def merge_objects_step(ctx, triple):
     """Returns the link of host objects to one.
 
     Args:
+      ctx: the rule's context.
       triple: the triple of the host.
 
     Returns:
       a step whose output is an object.
     """
-    return _step(words = ["--target=" + triple, "-fuse-ld=lld", "-nostdlib", "-r"])
+    return _step(
+        toolchain = device_toolchain_of(ctx, LINK_GROUP),
+        words = ["--target=" + triple, "-fuse-ld=lld", "-nostdlib", "-r"],
+    )
 
 def link_program(ctx, *, objects, out, host, copts, linkopts):
     """Registers the link of all device code in the objects of a program. The program finds the targets and their inputs.

@@ -128,7 +128,7 @@ def merged_object(ctx, objects):
     out = ctx.actions.declare_file(ctx.label.name + ".o")
     device_link(
         ctx,
-        merge_objects_step(host_triple(ctx)),
+        merge_objects_step(ctx, host_triple(ctx)),
         linked = [struct(file = file, source = name_of(ctx.label)) for file in objects],
         message = "Merging %{label}",
         mnemonic = "OffloadMerge",
@@ -210,7 +210,11 @@ def program_providers(
     """
     cc = cc or cc_configuration(ctx)
     deps = [dep for dep in deps if CcInfo in dep]
-    linked = depset(objects if linked == None else linked)
+    outputs = depset(objects + headers)
+    if linked != None or headers:
+        linked = depset(objects if linked == None else linked)
+    else:
+        linked = outputs
     linking_context, _ = cc_common.create_linking_context_from_compilation_outputs(
         actions = ctx.actions,
         additional_inputs = additional_inputs,
@@ -228,7 +232,7 @@ def program_providers(
     )
     files = [dep[DefaultInfo].default_runfiles for dep in deps + getattr(ctx.attr, "data", [])]
     return [
-        DefaultInfo(files = depset(objects + headers), runfiles = ctx.runfiles(data).merge_all(files)),
+        DefaultInfo(files = outputs, runfiles = ctx.runfiles(data).merge_all(files)),
         CcInfo(compilation_context = context or context_of(deps), linking_context = linking_context),
         coverage_common.instrumented_files_info(
             ctx,
