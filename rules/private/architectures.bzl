@@ -103,12 +103,11 @@ def arch_copts_of(ctx, target):
     """
     return _arch_flags(ctx, "arch_copts", target)
 
-def device_linkopts_of(ctx, target):
-    """Returns the flags of a rule for the device link of a target.
+def device_linkopts_of(ctx):
+    """Returns the flags of a rule for the device links of all targets.
 
     Args:
       ctx: the rule's context; the rule has `DEVICE_LINKOPTS_ATTRS`.
-      target: struct returned by `target_ids.complete`; None for all flags, those for some targets as `TARGET=FLAG`.
 
     Returns:
       list of strings for `add_flags`.
@@ -118,8 +117,21 @@ def device_linkopts_of(ctx, target):
         name, equals, value = flag.partition("=")
         if equals and target_ids.is_target(name):
             fail("{}: device_linkopts: {} is for some architectures, expected a flag for all; set arch_linkopts = {{{}: [{}]}}".format(name_of(ctx.label), repr(flag), repr(name), repr(value)))
+    return flags
+
+def arch_linkopts_of(ctx, target):
+    """Returns the flags of a rule for the device link of one target only, after those of `device_linkopts_of`.
+
+    Args:
+      ctx: the rule's context; the rule has `DEVICE_LINKOPTS_ATTRS`.
+      target: struct returned by `target_ids.complete`; None for the flags of all targets, as `TARGET=FLAG`.
+
+    Returns:
+      list of strings for `add_flags`.
+    """
     if target:
-        return flags + _arch_flags(ctx, "arch_linkopts", target)
+        return _arch_flags(ctx, "arch_linkopts", target)
+    flags = []
     for name, texts in ctx.attr.arch_linkopts.items():
         _check_key(name, "{}: arch_linkopts".format(name_of(ctx.label)))
         flags.extend([name + "=" + flag for flag in expand_texts(ctx, "arch_linkopts", texts)])
@@ -275,7 +287,10 @@ def hip_targets(ctx, where):
     Returns:
       list of structs returned by `target_ids.complete`.
     """
-    targets = [_for_runtime(target) for target in architectures_of(ctx, where, HIP_KIND)]
+    named = architectures_of(ctx, where, HIP_KIND)
+    if all([target.kind == HIP_KIND and target.triple == target_ids.amdgpu_triple and target.target_id for target in named]):
+        return named
+    targets = [_for_runtime(target) for target in named]
     seen = {}
     for target in targets:
         if target.id in seen:

@@ -7,7 +7,7 @@ load(":processors.bzl", "CODE_FAMILIES")
 load(":program.bzl", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
 
-def _bundle_whole(ctx, *, alignment, compression, empty, images, out, type):
+def _bundle_whole(ctx, *, alignment, compression, empty, images, out, program, type):
     args = offload_arguments(ctx, "bundle")
     args.add_all(["--type", type, "--align", str(alignment)])
     if compression:
@@ -23,6 +23,7 @@ def _bundle_whole(ctx, *, alignment, compression, empty, images, out, type):
         inputs = [image.file for image in images],
         mnemonic = "OffloadBundle",
         outputs = [out],
+        program = program,
         progress_message = "Bundling device images %{label}",
     )
 
@@ -95,7 +96,7 @@ def _bundle_parts(ctx, *, alignment, compression, empty, images, out, runs):
         progress_message = "Bundling device images %{label}",
     )
 
-def bundle_images(ctx, *, where, images, out, compression, host = "", type = "o", alignment = 4096):
+def bundle_images(ctx, *, where, images, out, compression, host = "", type = "o", alignment = 4096, program = None):
     """Registers the actions that create a bundle.
 
     Args:
@@ -107,6 +108,7 @@ def bundle_images(ctx, *, where, images, out, compression, host = "", type = "o"
       host: triple of the empty host entry; empty for none.
       type: file type of the entries.
       alignment: alignment of the entries, in bytes.
+      program: as for `run_offload`.
 
     Returns:
       an OffloadBundleInfo.
@@ -124,7 +126,7 @@ def bundle_images(ctx, *, where, images, out, compression, host = "", type = "o"
     if len(runs) > 1:
         _bundle_parts(ctx, alignment = alignment, compression = compression, empty = empty, images = images, out = out, runs = runs)
     else:
-        _bundle_whole(ctx, alignment = alignment, compression = compression, empty = empty, images = images, out = out, type = type)
+        _bundle_whole(ctx, alignment = alignment, compression = compression, empty = empty, images = images, out = out, program = program, type = type)
     return OffloadBundleInfo(
         compressed = bool(compression),
         entry_ids = empty + [image.id for image in images],

@@ -83,22 +83,7 @@ def _once(compiler, key, compute):
         compiler.once[key] = compute()
     return compiler.once[key]
 
-def compilation_id_of(ctx, compiler, src):
-    """Returns the result of `compilation_id`, which is computed once for all compilations of a source.
-
-    Args:
-      ctx: the rule's context.
-      compiler: result of `compiler_of`.
-      src: the source.
-
-    Returns:
-      a string.
-    """
-    if src not in compiler.once:
-        compiler.once[src] = compilation_id(ctx, src)
-    return compiler.once[src]
-
-def compile(ctx, compiler, step, *, src, out, mnemonic, message):
+def compile(ctx, compiler, step, *, src, out, mnemonic, message, id = ""):
     """Registers a compilation.
 
     The program runs clang. It lists the headers that clang does not read: Bazel does not repeat the action if only they
@@ -112,15 +97,16 @@ def compile(ctx, compiler, step, *, src, out, mnemonic, message):
       out: the File that the action writes.
       mnemonic: the action's mnemonic.
       message: the action's progress message, with Bazel's placeholders.
+      id: result of `compilation_id` for the source, if the rule already has it.
     """
     if not step.shared:
         step.shared.append(_new_shared(ctx, compiler, step, out))
     shared = step.shared[0]
     outputs = [out]
-    arguments = shared.arguments
+    arguments = shared.before
     unused = None
     own = ctx.actions.args()
-    if not arguments:
+    if shared.names_outputs:
         program = ctx.actions.args()
         if shared.lists_headers:
             unused = ctx.actions.declare_file(out.basename + ".unused", sibling = out)
@@ -134,22 +120,21 @@ def compile(ctx, compiler, step, *, src, out, mnemonic, message):
             program.add(out, format = "--done=%s")
         if step.entries:
             program.add(out, format = "--isolate=%s")
-            program.add(step.entries.suffix or compilation_id_of(ctx, compiler, src), format = "--suffix=%s")
+            program.add(step.entries.suffix or id or compilation_id(ctx, src), format = "--suffix=%s")
         if shared.recorded:
             record = optimization_record(ctx, out, step.recorded)
             outputs.append(record)
             program.add(record, format = "--record=%s")
             own.add_all(["-fsave-optimization-record=yaml", "-foptimization-record-passes=" + RECORDED_PASSES, "-Rpass-analysis=" + RESOURCES_PASS])
             own.add(record, format = "-foptimization-record-file=%s")
-        program.add_all(shared.words)
-        arguments = shared.before + [program, shared.flags]
+        arguments = arguments + [program]
     words = ["-o", out] + step.last if step.written == _BY_CLANG else list(step.last)
     words.append("-" if step.stdin else src)
     if step.has_id:
-        words.append("-cuid=" + compilation_id_of(ctx, compiler, src))
+        words.append("-cuid=" + (id or compilation_id(ctx, src)))
     own.add_all(words)
     ctx.actions.run(
-        arguments = arguments + [own],
+        arguments = arguments + [shared.call, shared.flags, own],
         env = step.env,
         exec_group = COMPILE_GROUP,
         executable = compiler.program,
@@ -169,23 +154,18 @@ def _new_shared(ctx, compiler, step, out):
     lists_headers = bool(headers) and compiler.tracks_headers and step.maps_paths
     before = ["compile"] + (_once(compiler, "headers", lambda: _listed_headers(ctx, headers)) if lists_headers else [])
     words = step.program + (["--reference=" + step.entries.reference] if step.entries and step.entries.reference else [])
-    words = words + ["--", compiler.clang.clang.executable]
-    flags = _flags(ctx, compiler, step, headers, out)
+    call = ctx.actions.args()
+    call.add_all(words + ["--", compiler.clang.clang.executable])
     recorded = step.recorded and settings_of(ctx).optimization_records
-    same_program = not (lists_headers or recorded or step.stdin or step.entries) and step.written == _BY_CLANG
-    program = None
-    if same_program:
-        program = ctx.actions.args()
-        program.add_all(words)
     return struct(
-        arguments = before + [program, flags] if program else [],
         before = before,
-        flags = flags,
+        call = call,
+        flags = _flags(ctx, compiler, step, headers, out),
         inputs = [_inputs(ctx, compiler, step, headers)],
         lists_headers = lists_headers,
+        names_outputs = lists_headers or recorded or step.stdin or step.entries or step.written != _BY_CLANG,
         recorded = recorded,
         requirements = _MAPS_PATHS if step.maps_paths else {},
-        words = words,
     )
 
 _MAPS_PATHS = {"supports-path-mapping": "1"}

@@ -2,7 +2,7 @@
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("//rules:providers.bzl", "OffloadImagesInfo")
-load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "architectures_of", "device_linkopts_of")
+load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "arch_linkopts_of", "architectures_of", "device_linkopts_of")
 load(":cc_flags.bzl", "cc_configuration")
 load(":compilation.bzl", "DEVICE_CODE_ATTRS", "compile", "compiler_of", "cuda_step", "has_cuda")
 load(":device_link.bzl", "device_link", "ptx_link_step")
@@ -41,7 +41,7 @@ def _cuda_ptx_impl(ctx):
     images = declare_images(ctx, targets, "ptx")
     for target, image in zip(targets, images):
         flags = copts + arch_copts_of(ctx, target)
-        linkopts = device_linkopts_of(ctx, target)
+        linkopts = device_linkopts_of(ctx) + arch_linkopts_of(ctx, target)
         if len(sources_of(ctx)) == 1 and not linkopts:
             _compile(ctx, compiler, sources_of(ctx)[0], image.file, target, rdc = False, copts = flags)
             continue

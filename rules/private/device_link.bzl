@@ -149,14 +149,13 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
         step.shared.append(_new_shared(ctx, step, out))
     shared = step.shared[0]
     objects = [object.file for object in linked]
-    call = ctx.actions.args()
-    call.add_all(shared.words)
+    names = ctx.actions.args()
     args = ctx.actions.args()
     if len(objects) + len(shared.library) > _FEW:
-        call.use_param_file("@%s")
-        call.set_param_file_format("multiline")
+        names.use_param_file("@%s")
+        names.set_param_file_format("multiline")
         _in_file_of_clang(args)
-    call.add_all(linked + step.library, map_each = _object_words)
+    names.add_all(linked + step.library, map_each = _object_words)
     args.add("-o", out)
     outputs = [out]
     if shared.recorded:
@@ -166,9 +165,8 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
         args.add("-Wl,-plugin-opt=opt-remarks-passes=" + RECORDED_PASSES)
         if not step.in_parts:
             # Several threads would print them.
-            call.add(record, format = "--record=%s")
+            names.add(record, format = "--record=%s")
             args.add("-Wl,-plugin-opt=-pass-remarks-analysis=" + RESOURCES_PASS)
-    call.add("--", shared.clang.executable)
     if step.by_linker:
         # Only the linker gets these files: the driver would optimize bitcode again before linking it.
         args.add_all(objects, before_each = "-Xlinker")
@@ -180,7 +178,7 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
         args.add_all(objects + shared.library)
     run_offload(
         ctx,
-        arguments = [call, shared.flags, args],
+        arguments = shared.words + [names, shared.call, shared.flags, args],
         group = LINK_GROUP,
         inputs = depset(objects + checked, transitive = shared.inputs),
         mnemonic = mnemonic,
@@ -210,18 +208,21 @@ def _in_file_of_clang(args):
 
 def _new_shared(ctx, step, out):
     """Returns what all links with a step have in common. The step keeps it for the next link."""
-    toolchain = device_toolchain_of(ctx, LINK_GROUP)
+    toolchain = step.toolchain
     words = ["link-device"]
     if step.advice:
         words.append("--advice=" + step.advice)
     if step.without_runtime:
         words.append("--without-runtime=" + step.without_runtime)
+    call = ctx.actions.args()
+    call.add("--", toolchain.clang.executable)
     flags = ctx.actions.args()
     _in_file_of_clang(flags)
     add_flags(flags, step.words + step.generation + (toolchain.link_flags + step.linkopts if step.linkopts != None else []), out)
     library = [object.file for object in step.library]
     files = _files(ctx, toolchain)
     return struct(
+        call = call,
         clang = toolchain.clang,
         flags = flags,
         inputs = [depset(library, transitive = [files]) if library else files],
@@ -231,10 +232,11 @@ def _new_shared(ctx, step, out):
         words = words,
     )
 
-def _step(*, words, advice = "", by_linker = False, extension = "", generation = [], in_parts = False, library = [], linkopts = None, recorded = "", without_runtime = ""):
+def _step(*, toolchain, words, advice = "", by_linker = False, extension = "", generation = [], in_parts = False, library = [], linkopts = None, recorded = "", without_runtime = ""):
     """Returns a step.
 
     Args:
+      toolchain: result of `device_toolchain_of`.
       words: list of strings: the target, and what the link does.
       advice: what to do about undefined symbols, for the message.
       by_linker: whether only the linker gets the objects, not clang's driver.
@@ -259,6 +261,7 @@ def _step(*, words, advice = "", by_linker = False, extension = "", generation =
         linkopts = linkopts,
         recorded = recorded,
         shared = [],
+        toolchain = toolchain,
         without_runtime = without_runtime,
         words = words,
     )
@@ -282,7 +285,7 @@ def hip_link_step(ctx, target, *, advice, generates, copts, linkopts, device_onl
       advice: what to do about undefined symbols.
       generates: whether the link generates code.
       copts: compiler flags, some of which apply if the link generates code.
-      linkopts: result of `device_linkopts_of`.
+      linkopts: results of `device_linkopts_of` and `arch_linkopts_of`.
       device_only: whether there is no host code, as with clang's `--offload-device-only`.
       library: list of structs with bitcode, of which only the needed parts are linked.
 
@@ -314,6 +317,7 @@ def hip_link_step(ctx, target, *, advice, generates, copts, linkopts, device_onl
         library = library,
         linkopts = linkopts,
         recorded = target.target_id if by_linker else "",
+        toolchain = toolchain,
         words = words,
     )
 
@@ -329,7 +333,7 @@ def ptx_link_step(ctx, target, *, advice, cuda, copts, linkopts):
       advice: what to do about undefined symbols.
       cuda: whether the compilations use CUDA, whose version decides about the version of PTX.
       copts: compiler flags.
-      linkopts: result of `device_linkopts_of`.
+      linkopts: results of `device_linkopts_of` and `arch_linkopts_of`.
 
     Returns:
       a step whose output is PTX.
@@ -343,6 +347,7 @@ def ptx_link_step(ctx, target, *, advice, cuda, copts, linkopts):
         by_linker = True,
         generation = generation,
         linkopts = linkopts,
+        toolchain = toolchain,
         words = ["--target=nvptx64-nvidia-cuda", "-march=" + target.target_id] +
                 (["--cuda-feature=" + feature] if feature and not cuda else []) +
                 [_LTO, "-Wl,--lto-emit-asm", "-Wno-unused-command-line-argument"] +
@@ -358,7 +363,7 @@ def openmp_link_step(ctx, target, *, advice, triple, copts, linkopts):
       advice: what to do about undefined symbols.
       triple: the triple of the target, as clang's flags have it.
       copts: compiler flags.
-      linkopts: result of `device_linkopts_of`.
+      linkopts: results of `device_linkopts_of` and `arch_linkopts_of`.
 
     Returns:
       a step whose output is an image: a code object, bitcode for NVIDIA GPUs, or a shared library for a CPU.
@@ -383,6 +388,7 @@ def openmp_link_step(ctx, target, *, advice, triple, copts, linkopts):
         generation = generation_flags(ctx, toolchain, copts, target) if target.target_id else [],
         linkopts = linkopts,
         recorded = target.target_id if amd else "",
+        toolchain = toolchain,
         without_runtime = target.target_id if amd and not _has_library(toolchain.link_flags + linkopts) else "",
         words = words + ["-Wno-unused-command-line-argument"],
     )
@@ -394,16 +400,20 @@ def _has_library(flags):
             return True
     return False
 
-def merge_objects_step(triple):
+def merge_objects_step(ctx, triple):
     """Returns the link of host objects to one.
 
     Args:
+      ctx: the rule's context.
       triple: the triple of the host.
 
     Returns:
       a step whose output is an object.
     """
-    return _step(words = ["--target=" + triple, "-fuse-ld=lld", "-nostdlib", "-r"])
+    return _step(
+        toolchain = device_toolchain_of(ctx, LINK_GROUP),
+        words = ["--target=" + triple, "-fuse-ld=lld", "-nostdlib", "-r"],
+    )
 
 def link_program(ctx, *, objects, out, host, copts, linkopts):
     """Registers the link of all device code in the objects of a program. The program finds the targets and their inputs.
@@ -414,7 +424,7 @@ def link_program(ctx, *, objects, out, host, copts, linkopts):
       out: the File that the link writes: an object that registers the images.
       host: result of `host_triple`.
       copts: compiler flags.
-      linkopts: result of `device_linkopts_of` for all targets.
+      linkopts: results of `device_linkopts_of` and `arch_linkopts_of`, for all targets.
     """
     toolchain = device_toolchain_of(ctx, LINK_GROUP)
     call = offload_arguments(ctx, "link")

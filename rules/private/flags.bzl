@@ -61,7 +61,8 @@ def expand_flags(ctx, attribute):
     Returns:
       list of strings for `add_flags`.
     """
-    return expand_texts(ctx, attribute, getattr(ctx.attr, attribute))
+    texts = getattr(ctx.attr, attribute)
+    return expand_texts(ctx, attribute, texts) if texts else []
 
 def language_copts(ctx, language):
     """Returns the flags of a library for all its sources of a language: `copts`, then `cxxopts` or `conlyopts`, as in cc_library.

@@ -57,17 +57,33 @@ def _repository_define(ctx):
 
 def _collected(ctx, context, local_defines = [], exported = None):
     """Returns headers in the form that compilations take."""
-    headers = context.headers
     system = context.system_includes
     external = context.external_includes
-    return struct(
+    return _headers(
+        ctx,
         context = exported or context,
         defines = depset(local_defines + [_repository_define(ctx)], transitive = [context.defines]),
-        files = depset(ctx.files.additional_compiler_inputs, transitive = [headers]) if ctx.files.additional_compiler_inputs else headers,
-        headers = headers,
+        headers = context.headers,
         includes = context.includes,
         quote_includes = context.quote_includes,
         system_includes = depset(transitive = [system, external]) if external else system,
+    )
+
+def _headers(ctx, *, headers, **kwargs):
+    files = ctx.files.additional_compiler_inputs
+    return struct(
+        files = depset(files, transitive = [headers]) if files else headers,
+        headers = headers,
+        **kwargs
+    )
+
+def _own(ctx):
+    """Returns the headers of the target itself, without a module map."""
+    return struct(
+        defines = expand_defines(ctx, "defines"),
+        headers = depset(ctx.files.hdrs),
+        includes = include_folders(ctx),
+        quote_includes = _with_generated(ctx, [ctx.label.workspace_root or "."]),
     )
 
 def headers_of(ctx):
@@ -81,23 +97,22 @@ def headers_of(ctx):
       flags refer to; context, the CcCompilationContext of dependents; defines, includes, quote_includes and
       system_includes, depsets of strings.
     """
-    context = _context(ctx)
+    context = _context(_own(ctx), _contexts(ctx))
     own = context
     if private_headers_of(ctx):
         private = cc_common.create_compilation_context(headers = depset(private_headers_of(ctx)))
         own = cc_common.merge_compilation_contexts(compilation_contexts = [private, context])
     return _collected(ctx, own, exported = context)
 
-def _context(ctx):
+def _context(own, others):
     """Returns the headers for dependents, without a module map."""
-    own = cc_common.create_compilation_context(
-        defines = depset(expand_defines(ctx, "defines")),
-        headers = depset(ctx.files.hdrs),
-        includes = depset(include_folders(ctx)),
-        quote_includes = depset(_with_generated(ctx, [ctx.label.workspace_root or "."])),
+    context = cc_common.create_compilation_context(
+        defines = depset(own.defines),
+        headers = own.headers,
+        includes = depset(own.includes),
+        quote_includes = depset(own.quote_includes),
     )
-    others = _contexts(ctx)
-    return cc_common.merge_compilation_contexts(compilation_contexts = [own] + others) if others else own
+    return cc_common.merge_compilation_contexts(compilation_contexts = [context] + others) if others else context
 
 def _contexts(ctx):
     return contexts_of(ctx.attr.deps + getattr(ctx.attr, "device_deps", []))
@@ -118,7 +133,20 @@ def library_headers(ctx, cc):
         context = _library_context(ctx, cc, local_defines)
     else:
         # The same, and faster.
-        context = _context(ctx)
+        lone = _own(ctx)
+        others = _contexts(ctx)
+        context = _context(lone, others)
+        if not others and not ctx.attr.implementation_deps:
+            # What is in the context is known.
+            return _headers(
+                ctx,
+                context = context,
+                defines = depset(lone.defines + local_defines + [_repository_define(ctx)]),
+                headers = lone.headers,
+                includes = depset(lone.includes),
+                quote_includes = depset(lone.quote_includes),
+                system_includes = None,
+            )
     own = context
     if ctx.attr.implementation_deps:
         own = cc_common.merge_compilation_contexts(

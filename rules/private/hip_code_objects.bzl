@@ -8,7 +8,7 @@ load(":compilation.bzl", "DEVICE_CODE_ATTRS", "compiler_of")
 load(":debug_info.bzl", "DEBUG_INFO_ATTRS")
 load(":flags.bzl", "expand_flags")
 load(":headers.bzl", "headers_of")
-load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_images")
+load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_images", "hip_sources")
 load(":images.bzl", "image_providers")
 load(":linking.bzl", "HOST_ATTRS")
 load(":lto.bzl", "LTO_ATTRS", "lto_of")
@@ -27,6 +27,7 @@ def _hip_code_objects_impl(ctx):
         # With --offload-device-only, clang's driver writes code objects without link-time optimization.
         lto = lto_of(ctx, where, compiler.clang.release, exempt = not ctx.attr.rdc),
         rdc = ctx.attr.rdc,
+        sources = hip_sources(ctx),
         where = where,
     )
     return image_providers(ctx, made.units[0].images) + ([made.objects] if made.objects else [])

@@ -1,7 +1,7 @@
 """Compiles HIP sources to code objects and host objects."""
 
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo")
-load(":architectures.bzl", "arch_copts_of", "arch_sources_of", "check_compiler", "device_linkopts_of", "hip_targets", "sources_for")
+load(":architectures.bzl", "arch_copts_of", "arch_linkopts_of", "arch_sources_of", "check_compiler", "device_linkopts_of", "hip_targets", "sources_for")
 load(":compilation.bzl", "c_step", "compile", "hip_device_step", "hip_host_step", "is_bitcode")
 load(":debug_info.bzl", "split_debug_info")
 load(":device_bitcode.bzl", "bitcode_for")
@@ -10,7 +10,7 @@ load(":flags.bzl", "expand_flags", "language_copts")
 load(":messages.bzl", "name_of")
 load(":program.bzl", "offload_arguments", "run_offload")
 load(":sanitizers.bzl", "sanitizer_flags")
-load(":sources.bzl", "HIP_SOURCES", "object_names", "require_sources", "source_name", "sources_of")
+load(":sources.bzl", "HIP_SOURCES", "compilation_id", "object_names", "require_sources", "source_name", "sources_of")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "LINK_GROUP")
 
@@ -99,21 +99,24 @@ def _check_copies(ctx, *, objects, library, labels, out):
     )
 
 def hip_sources(ctx):
-    """Returns the files in srcs that can have device code.
+    """Returns the files in srcs that can have device code, and what all actions of a source have in common.
 
     Args:
       ctx: the rule's context.
 
     Returns:
-      list of Files.
+      list of structs: file; id, its compilation ID; name, that of its outputs; title, its name in messages of links.
     """
-    return [src for src in sources_of(ctx) if not _is_c(ctx, src)]
+    files = sources_of(ctx)
+    if not _c_as_hip(ctx):
+        files = [file for file in files if file.extension != "c"]
+    return [
+        struct(file = file, id = compilation_id(ctx, file), name = name, title = source_name(ctx.label, file))
+        for file, name in zip(files, object_names(ctx, files))
+    ]
 
 def _c_as_hip(ctx):
     return getattr(ctx.attr, "c_as_hip", False)
-
-def _is_c(ctx, src):
-    return src.extension == "c" and not _c_as_hip(ctx)
 
 def c_objects(ctx, compiler):
     """Compiles the C sources of a rule.
@@ -125,13 +128,17 @@ def c_objects(ctx, compiler):
     Returns:
       list of objects.
     """
-    sources = [src for src in sources_of(ctx) if _is_c(ctx, src)]
+    if _c_as_hip(ctx):
+        return []
+    sources = [src for src in sources_of(ctx) if src.extension == "c"]
+    if not sources:
+        return []
     objects = []
-    copts = language_copts(ctx, "c") + expand_flags(ctx, "host_copts") if sources else []
+    copts = language_copts(ctx, "c") + expand_flags(ctx, "host_copts")
     words = " ".join(copts)
     if "-x hip" in words or "-xhip" in words:
         fail("{}: copts: -x hip: {} is compiled as C, for the host only: set c_as_hip = True instead".format(name_of(ctx.label), sources[0].short_path))
-    step = c_step(compiler, copts = copts) if sources else None
+    step = c_step(compiler, copts = copts)
     for src, name in zip(sources, object_names(ctx, sources)):
         out = ctx.actions.declare_file("{}/c/{}.o".format(ctx.label.name, name))
         compile(
@@ -146,13 +153,14 @@ def c_objects(ctx, compiler):
         objects.append(out)
     return objects
 
-def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, per_source = False, linked = True):
+def hip_images(ctx, compiler, *, where, sources, rdc, lto, copts, device_only = False, per_source = False, linked = True):
     """Compiles the sources of a rule for its architectures and links the code of each architecture.
 
     Args:
       ctx: the rule's context; it has `srcs`, `ARCH_SRCS_ATTRS`, `DEVICE_DEPS_ATTRS`, `CLANG_GROUPS`, `HOST_ATTRS`, `ARCHITECTURES_ATTRS`, `ARCH_COPTS_ATTRS` and `DEVICE_LINKOPTS_ATTRS`.
       compiler: result of `compiler_of`.
       where: prefix of error messages, `label: rule`.
+      sources: result of `hip_sources`.
       rdc: whether sources can call device functions of each other.
       lto: result of `lto_of`.
       copts: compiler flags.
@@ -165,9 +173,6 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
       images (list of `offload_image()`, one for each architecture); and objects, an OffloadDeviceObjectsInfo, None
       without rdc.
     """
-    all_sources = hip_sources(ctx)
-    names = dict(zip(all_sources, object_names(ctx, all_sources)))
-    source_names = {src: source_name(ctx.label, src) for src in all_sources}
     by_arch = arch_sources_of(ctx, where, HIP_SOURCES + ([".c"] if _c_as_hip(ctx) else []))
     require_sources(ctx, where, "add HIP sources")
     targets = hip_targets(ctx, where)
@@ -176,9 +181,10 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
         fail("{}: device_deps requires rdc = True for {}: without it, a source can only call device functions of a device_bitcode_library".format(where, name_of(relocatable[0].label)))
     deps = depset(transitive = [_objects_of(dep, targets, where) for dep in relocatable])
     check_compiler(compiler.clang, targets, where)
-    by_source = per_source and len(names) > 1
-    units = {name: [] for name in names.values()} if by_source else {"": []}
+    by_source = per_source and len(sources) > 1
+    units = {source.name: [] for source in sources} if by_source else {"": []}
     language_flags = compiler.language_flags("c++", True)
+    device_linkopts = device_linkopts_of(ctx)
     sanitizer = sanitizer_flags(compiler, targets, where, copts = copts)
 
     own = []
@@ -186,8 +192,11 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
         arch = target.target_id
         flags = copts + arch_copts_of(ctx, target) + sanitizer.get(arch, [])
         bitcode = bitcode_for(ctx.attr.device_deps, target, where)
-        sources = sources_for(all_sources, by_arch, target)
-        if not sources and not per_source:
+        own_sources = sources
+        if by_arch:
+            files = sources_for([source.file for source in sources], by_arch, target)
+            own_sources = [source for source in sources if source.file in files]
+        if not own_sources and not per_source:
             fail("{}: no source for {}: arch_srcs has all of srcs, and no source for it; add one, or leave {} out of offload_archs".format(where, arch, arch))
         portable = target_ids.is_portable(target)
         generates = is_bitcode(target, lto = lto, rdc = rdc)
@@ -196,10 +205,19 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
         mnemonic = "OffloadHipPortableCompile" if portable else "OffloadHipCompile"
         step = hip_device_step(compiler, target, bitcode = bitcode, copts = flags, lto = lto, rdc = rdc)
         compiled = {}
-        for src in sources:
-            out = ctx.actions.declare_file(folder + "/" + names[src] + extension)
-            compile(ctx, compiler, step, message = "Compiling " + src.short_path + " for " + arch, mnemonic = mnemonic, out = out, src = src)
-            compiled[names[src]] = struct(file = out, id = target.id, label = ctx.label, source = source_names[src])
+        for source in own_sources:
+            out = ctx.actions.declare_file(folder + "/" + source.name + extension)
+            compile(
+                ctx,
+                compiler,
+                step,
+                id = source.id,
+                message = "Compiling " + source.file.short_path + " for " + arch,
+                mnemonic = mnemonic,
+                out = out,
+                src = source.file,
+            )
+            compiled[source.name] = struct(file = out, id = target.id, label = ctx.label, source = source.title)
         if rdc:
             own.extend(compiled.values())
         if not linked:
@@ -223,7 +241,7 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
             device_only = device_only,
             generates = generates,
             library = [_named(object) for object in library],
-            linkopts = device_linkopts_of(ctx, target),
+            linkopts = device_linkopts + arch_linkopts_of(ctx, target),
         )
         for unit, images in units.items():
             if not compiled or (unit and unit not in compiled):
@@ -259,16 +277,17 @@ def hip_host_objects(ctx, compiler, *, sources, copts, entries, rdc):
     """
     objects = []
     step = hip_host_step(compiler, copts = copts, entries = entries, rdc = rdc)
-    for src, name in zip(sources, object_names(ctx, sources)):
-        out = ctx.actions.declare_file(ctx.label.name + "/host/" + name + ".o")
+    for source in sources:
+        out = ctx.actions.declare_file(ctx.label.name + "/host/" + source.name + ".o")
         compile(
             ctx,
             compiler,
             step,
-            message = "Compiling " + src.short_path + " for the host",
+            id = source.id,
+            message = "Compiling " + source.file.short_path + " for the host",
             mnemonic = "OffloadHipHostCompile",
             out = out,
-            src = src,
+            src = source.file,
         )
         objects.append(out)
     return objects

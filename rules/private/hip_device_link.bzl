@@ -3,7 +3,7 @@
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
-load(":architectures.bzl", "DEVICE_LINKOPTS_ATTRS", "device_linkopts_of")
+load(":architectures.bzl", "DEVICE_LINKOPTS_ATTRS", "arch_linkopts_of", "device_linkopts_of")
 load(":bundling.bzl", "bundle_images")
 load(":cc_flags.bzl", "device_flags")
 load(":compression.bzl", "COMPRESSION_ATTRS", "compression_of")
@@ -99,7 +99,7 @@ def _hip_device_link_impl(ctx):
             advice = "add a definition to one of the libraries, or add the library that has one to deps; it needs rdc = True and device_link = False",
             copts = device_flags(ctx) + expand_flags(ctx, "copts"),
             generates = True,
-            linkopts = device_linkopts_of(ctx, target),
+            linkopts = device_linkopts_of(ctx) + arch_linkopts_of(ctx, target),
         )
         folder = ctx.label.name + "/" + target_ids.file_name(target.target_id)
         objects = [object for library in libraries for object in library.code if object.id == target.id]

@@ -7,7 +7,7 @@ load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_SRCS_ATTRS")
 load(":bundling.bzl", "bundle_images")
 load(":cc_flags.bzl", "cc_configuration")
-load(":compilation.bzl", "compilation_id_of", "compiler_of", "own_entries")
+load(":compilation.bzl", "compiler_of", "own_entries")
 load(":compression.bzl", "COMPRESSION_ATTRS", "compression_of")
 load(":debug_info.bzl", "DEBUG_INFO_ATTRS")
 load(":flags.bzl", "expand_flags", "language_copts")
@@ -19,7 +19,7 @@ load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers", "parse_headers")
 load(":linking.bzl", "HOST_ATTRS", "entries_suffix", "hold_fat_binary", "host_triple", "register_images", "registration_symbol", "require_device_link")
 load(":lto.bzl", "LTO_ATTRS", "lto_of")
 load(":messages.bzl", "place")
-load(":program.bzl", "PROGRAM_GROUPS")
+load(":program.bzl", "BUNDLE_GROUP", "PROGRAM_GROUPS", "offload_program")
 load(":sources.bzl", "COMPILE_INPUT", "HEADERS", "HIP_SOURCES")
 load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
 load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
@@ -37,23 +37,24 @@ def _linked_together(ctx, *, where, host_objects, unit):
     symbol = registration_symbol(ctx)
     return host_objects + [register_images(ctx, define = [symbol] if symbol else [], files = [bundle.file], kind = "hip", own_entries = host_objects)], [bundle]
 
-def _linked_alone(ctx, compiler, *, where, sources, host_objects, units):
+def _linked_alone(ctx, *, where, program, sources, host_objects, units):
     """Creates a fat binary for each source, which the host code of the source registers."""
     objects = list(host_objects)
     bundles = []
     triple = host_triple(ctx)
     compression = compression_of(ctx, where)
-    for src, unit, host in zip(sources, units, host_objects):
+    for source, unit, host in zip(sources, units, host_objects):
         bundle = bundle_images(
             ctx,
             compression = compression,
             host = triple,
             images = unit.images,
             out = ctx.actions.declare_file(ctx.label.name + ("/" + unit.name if unit.name else "") + ".hipfb"),
+            program = program,
             where = where,
         )
         bundles.append(bundle)
-        objects.append(hold_fat_binary(ctx, bundle = bundle.file, host = host, suffix = compilation_id_of(ctx, compiler, src), triple = triple))
+        objects.append(hold_fat_binary(ctx, bundle = bundle.file, host = host, program = program, suffix = source.id, triple = triple))
     return objects, bundles
 
 def _unlinked(ctx, *, host_objects, device_objects):
@@ -112,10 +113,12 @@ def _hip_library_impl(ctx):
         lto = lto_of(ctx, where, compiler.clang.release),
         per_source = not rdc,
         rdc = rdc,
+        sources = sources,
         where = where,
     )
     host_copts = copts + expand_flags(ctx, "host_copts")
     host_objects = hip_host_objects(ctx, compiler, copts = host_copts, entries = _entries(ctx, rdc), rdc = rdc, sources = sources)
+    program = offload_program(ctx, BUNDLE_GROUP)
     providers = [made.objects] if rdc else []
     bundles = []
     if not ctx.attr.device_link and sources:
@@ -124,7 +127,7 @@ def _hip_library_impl(ctx):
     elif rdc:
         objects, bundles = _linked_together(ctx, host_objects = host_objects, unit = made.units[0], where = where)
     else:
-        objects, bundles = _linked_alone(ctx, compiler, host_objects = host_objects, sources = sources, units = made.units, where = where)
+        objects, bundles = _linked_alone(ctx, host_objects = host_objects, program = program, sources = sources, units = made.units, where = where)
     runtime = _runtime_of(ctx, compiler)
     objects = objects + c_objects(ctx, compiler)
     if len(bundles) == 1:
@@ -137,7 +140,7 @@ def _hip_library_impl(ctx):
                 parse_headers(ctx, compiler, language = ["-x", "hip", "--offload-host-only"]) + [
                     report
                     for bundle, unit in zip(bundles, made.units)
-                    for report in validate_bundle(ctx, bundle = bundle, images = unit.images, linked = True, where = where)
+                    for report in validate_bundle(ctx, bundle = bundle, images = unit.images, linked = True, program = program, where = where)
                 ],
             ),
             bundle = depset([bundle.file for bundle in bundles]),

@@ -127,7 +127,7 @@ def merged_object(ctx, objects):
     out = ctx.actions.declare_file(ctx.label.name + ".o")
     device_link(
         ctx,
-        merge_objects_step(host_triple(ctx)),
+        merge_objects_step(ctx, host_triple(ctx)),
         linked = [struct(file = file, source = name_of(ctx.label)) for file in objects],
         message = "Merging %{label}",
         mnemonic = "OffloadMerge",

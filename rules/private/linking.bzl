@@ -107,7 +107,7 @@ def registration_symbol(ctx):
     """
     return "" if ctx.attr.alwayslink else "registration of " + name_of(ctx.label)
 
-def hold_fat_binary(ctx, *, bundle, host, suffix, triple):
+def hold_fat_binary(ctx, *, bundle, host, suffix, triple, program):
     """Creates an object with the fat binary that a host object registers.
 
     Args:
@@ -117,16 +117,15 @@ def hold_fat_binary(ctx, *, bundle, host, suffix, triple):
         variables, the result is an object without content.
       suffix: suffix of the fat binary, see `own_entries`.
       triple: result of `host_triple`.
+      program: as for `run_offload`.
 
     Returns:
       the object.
     """
     out = ctx.actions.declare_file(host.basename.removesuffix(".o") + ".fatbin.o", sibling = host)
     args = offload_arguments(ctx, "register")
-    args.add("--kind=hip")
-    args.add("--triple=" + triple)
+    args.add_all(["--kind=hip", "--triple=" + triple, "--symbol=__hip_fatbin_" + suffix])
     args.add(out, format = "--output=%s")
-    args.add("--symbol=__hip_fatbin_" + suffix)
     args.add(host, format = "--referenced-by=%s")
     args.add(bundle)
     run_offload(
@@ -135,6 +134,7 @@ def hold_fat_binary(ctx, *, bundle, host, suffix, triple):
         inputs = [bundle, host],
         mnemonic = "OffloadRegister",
         outputs = [out],
+        program = program,
         progress_message = "Embedding %{input}",
     )
     return out

@@ -2,7 +2,7 @@
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":architectures.bzl", "DEVICE_LINKOPTS_ATTRS", "device_linkopts_of")
+load(":architectures.bzl", "DEVICE_LINKOPTS_ATTRS", "arch_linkopts_of", "device_linkopts_of")
 load(":cc_flags.bzl", "device_flags")
 load(":device_link.bzl", "link_program")
 load(":flags.bzl", "LINKER_INPUTS_ATTRS")
@@ -34,7 +34,7 @@ def _offload_link_impl(ctx):
         ctx,
         copts = device_flags(ctx),
         host = host_triple(ctx),
-        linkopts = device_linkopts_of(ctx, None),
+        linkopts = device_linkopts_of(ctx) + arch_linkopts_of(ctx, None),
         objects = objects,
         out = out,
     )

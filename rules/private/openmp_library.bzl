@@ -3,7 +3,7 @@
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadImagesInfo")
-load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "architectures_of", "check_compiler", "device_linkopts_of")
+load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "arch_linkopts_of", "architectures_of", "check_compiler", "device_linkopts_of")
 load(":cc_flags.bzl", "cc_configuration")
 load(":compilation.bzl", "compile", "compiler_of", "is_nvidia", "openmp_device_step", "openmp_host_step", "openmp_language", "openmp_object_step", "openmp_source_step", "openmp_triple", "own_entries")
 load(":debug_info.bzl", "DEBUG_INFO_ATTRS", "split_debug_info")
@@ -123,7 +123,7 @@ def _link(ctx, compiler, linked, target):
             target,
             copts = compiler.language_flags("c++", True) + language_copts(ctx, "c++") + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target),
             advice = _UNDEFINED,
-            linkopts = device_linkopts_of(ctx, target),
+            linkopts = device_linkopts_of(ctx) + arch_linkopts_of(ctx, target),
             triple = openmp_triple(target),
         ),
         linked = linked,

@@ -5,6 +5,8 @@ load(":messages.bzl", "name_of")
 # Extensions of headers, which srcs also accepts: those of cc_library and CUDA.
 HEADERS = [".h", ".hh", ".hpp", ".hxx", ".h++", ".H", ".cuh", ".inc", ".inl", ".ipp", ".tcc", ".tlh", ".tli"]
 
+_HEADER_EXTENSIONS = {extension[1:]: None for extension in HEADERS}
+
 # Flags of attributes with files that compilations read, for `bazel build --compile_one_dependency FILE`.
 COMPILE_INPUT = ["DIRECT_COMPILE_TIME_INPUT"]
 
@@ -28,7 +30,7 @@ def sources_of(ctx):
                 name_of(ctx.label),
                 file.short_path,
             ))
-        if "." + file.extension not in HEADERS:
+        if file.extension not in _HEADER_EXTENSIONS:
             sources.append(file)
     return sources
 
@@ -52,7 +54,7 @@ def private_headers_of(ctx):
     Returns:
       list of Files.
     """
-    return [file for file in ctx.files.srcs if "." + file.extension in HEADERS]
+    return [file for file in ctx.files.srcs if file.extension in _HEADER_EXTENSIONS]
 
 def object_names(ctx, srcs):
     """Returns names for the outputs of compilations, relative to a directory of the target.

@@ -194,6 +194,19 @@ def _complete_all(kind, texts, where, attribute):
         targets.append(target)
     return targets
 
+def _fail_twice(images, where):
+    """Fails because two images have the same entry ID."""
+    by_id = {}
+    for image in images:
+        if image.id in by_id:
+            fail("{}: two images for {}: from {} and from {}. A bundle has one entry for each target; remove one, or use two bundles.".format(
+                where,
+                image.target_id or image.id,
+                name_of(by_id[image.id].label),
+                name_of(image.label),
+            ))
+        by_id[image.id] = image
+
 def _check(images, where):
     """Fails if two images cannot be in the same bundle.
 
@@ -204,19 +217,13 @@ def _check(images, where):
       images: list of `offload_image()` structs.
       where: prefix of error messages, `label: rule`.
     """
-    by_id = {}
+    if len({image.id: None for image in images}) < len(images):
+        _fail_twice(images, where)
+    if not any([":" in image.target_id for image in images]):
+        return
     by_processor = {}
-    have_features = any([":" in image.target_id for image in images])
     for image in images:
-        if image.id in by_id:
-            fail("{}: two images for {}: from {} and from {}. A bundle has one entry for each target; remove one, or use two bundles.".format(
-                where,
-                image.target_id or image.id,
-                name_of(by_id[image.id].label),
-                name_of(image.label),
-            ))
-        by_id[image.id] = image
-        if not have_features or not image.target_id:
+        if not image.target_id:
             continue
         processor, features = _parse_target_id(image.target_id, where)
         key = (image.kind, image.triple, processor)
@@ -308,6 +315,7 @@ def _file_name(target_id):
     return target_id.replace(":", "_")
 
 target_ids = struct(
+    amdgpu_triple = _AMDGPU_TRIPLE,
     bundle_kinds = _BUNDLE_KINDS,
     canonical = _canonical,
     check = _check,

@@ -12,7 +12,7 @@ VALIDATION_ATTRS = SETTINGS_ATTRS | {
     ),
 }
 
-def validate_bundle(ctx, *, where, bundle, images, linked = False):
+def validate_bundle(ctx, *, where, bundle, images, linked = False, program = None):
     """Registers the action that reads and validates a bundle.
 
     Args:
@@ -21,6 +21,7 @@ def validate_bundle(ctx, *, where, bundle, images, linked = False):
       bundle: the OffloadBundleInfo.
       images: list of the `offload_image()` in it.
       linked: whether the bundle becomes part of a program.
+      program: as for `run_offload`.
 
     Returns:
       list of Files for the output group `_validation`.
@@ -47,6 +48,7 @@ def validate_bundle(ctx, *, where, bundle, images, linked = False):
         inputs = [bundle.file] + [image.file for image in images],
         mnemonic = "OffloadCheck",
         outputs = [report],
+        program = program,
         progress_message = "Checking the bundle of %{label}",
     )
     return [report]
