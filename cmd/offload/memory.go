@@ -78,19 +78,18 @@ var (
 // workerMemory removes --max-memory from the arguments of a worker, and returns its value, 0
 // for none.
 func workerMemory(args []string) (rest []string, limit int64, err error) {
-	for i := 0; i < len(args); i++ {
-		name, value, ok := strings.Cut(args[i], "=")
-		if name != "--max-memory" && name != "-max-memory" {
-			rest = append(rest, args[i])
+	for len(args) > 0 {
+		arg := args[0]
+		args = args[1:]
+		name, value, ok := strings.Cut(arg, "=")
+		switch {
+		case name != "--max-memory" && name != "-max-memory":
+			rest = append(rest, arg)
 			continue
-		}
-		if i++; !ok {
-			if i == len(args) {
-				return nil, 0, fmt.Errorf("--max-memory: the size is missing")
-			}
-			value = args[i]
-		} else {
-			i--
+		case !ok && len(args) == 0:
+			return nil, 0, fmt.Errorf("--max-memory: the size is missing")
+		case !ok:
+			value, args = args[0], args[1:]
 		}
 		if limit, err = verb.ParseMemory(value); err != nil {
 			return nil, 0, fmt.Errorf("--max-memory: %w", err)

@@ -120,12 +120,7 @@ func response(args []string, windows bool) []byte {
 			}
 			b.WriteString(strings.Repeat(`\`, slashes))
 		} else {
-			for i := range len(arg) {
-				if arg[i] == '"' || arg[i] == '\\' {
-					b.WriteByte('\\')
-				}
-				b.WriteByte(arg[i])
-			}
+			strings.NewReplacer(`\`, `\\`, `"`, `\"`).WriteString(&b, arg)
 		}
 		b.WriteString("\"\n")
 	}

@@ -2,11 +2,11 @@ package bundler
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/images"
+	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
 
 // tellWritten prints the properties of a compressed bundle after it is written.
@@ -14,11 +14,11 @@ func (r *run) tellWritten(result engine.BundleResult) {
 	s := result.Compressed
 	rate := s.Rate()
 	fmt.Fprintf(r.Stderr, "Compressed bundle format version: %d\n", s.Version)
-	fmt.Fprintf(r.Stderr, "Total file size (including headers): %s bytes\n", commas(s.FileSize))
+	fmt.Fprintf(r.Stderr, "Total file size (including headers): %s bytes\n", printable.Grouped(s.FileSize))
 	fmt.Fprintf(r.Stderr, "Compression method used: %v\n", s.Method)
 	fmt.Fprintf(r.Stderr, "Compression level: %d\n", r.compressionLevel)
-	fmt.Fprintf(r.Stderr, "Binary size before compression: %s bytes\n", commas(s.RawSize))
-	fmt.Fprintf(r.Stderr, "Binary size after compression: %s bytes\n", commas(s.DataSize))
+	fmt.Fprintf(r.Stderr, "Binary size before compression: %s bytes\n", printable.Grouped(s.RawSize))
+	fmt.Fprintf(r.Stderr, "Binary size after compression: %s bytes\n", printable.Grouped(s.DataSize))
 	fmt.Fprintf(r.Stderr, "Compression rate: %.2f\n", rate)
 	fmt.Fprintf(r.Stderr, "Compression ratio: %.2f%%\n", 100/rate)
 	fmt.Fprintf(r.Stderr, "Compression speed: %.2f MB/s\n", speed(s.RawSize, result.Duration))
@@ -44,11 +44,11 @@ func (r *run) tellRead(s images.Bundle) {
 	}
 	fmt.Fprintf(r.Stderr, "Compressed bundle format version: %d\n", h.Version)
 	if h.Version >= 2 {
-		fmt.Fprintf(r.Stderr, "Total file size (from header): %s bytes\n", commas(h.FileSize))
+		fmt.Fprintf(r.Stderr, "Total file size (from header): %s bytes\n", printable.Grouped(h.FileSize))
 	}
 	fmt.Fprintf(r.Stderr, "Decompression method: %v\n", h.Method)
-	fmt.Fprintf(r.Stderr, "Size before decompression: %s bytes\n", commas(data))
-	fmt.Fprintf(r.Stderr, "Size after decompression: %s bytes\n", commas(h.RawSize))
+	fmt.Fprintf(r.Stderr, "Size before decompression: %s bytes\n", printable.Grouped(data))
+	fmt.Fprintf(r.Stderr, "Size after decompression: %s bytes\n", printable.Grouped(h.RawSize))
 	fmt.Fprintf(r.Stderr, "Compression rate: %.2f\n", rate)
 	fmt.Fprintf(r.Stderr, "Compression ratio: %.2f%%\n", 100/rate)
 	fmt.Fprintf(r.Stderr, "Decompression speed: %.2f MB/s\n", speed(h.RawSize, s.Duration))
@@ -59,12 +59,3 @@ func (r *run) tellRead(s images.Bundle) {
 
 // speed returns MB of 2^20 bytes per second.
 func speed(n int64, took time.Duration) float64 { return float64(n) / (1 << 20) / took.Seconds() }
-
-// commas writes n with commas between thousands.
-func commas(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}

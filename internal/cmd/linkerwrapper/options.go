@@ -114,6 +114,9 @@ func match(arg string) (best *option, rest string) {
 	}
 	for i := range options {
 		o := &options[i]
+		if !strings.Contains(o.spellings, arg[:2]) { // a fast test for paths of inputs, of which links have many
+			continue
+		}
 		for spelling := range strings.SplitSeq(o.spellings, " ") {
 			after, ok := strings.CutPrefix(arg, spelling)
 			joins := o.value != "" && (len(spelling) == len("-o") || strings.ContainsAny(spelling[len(spelling)-1:], "=:"))

@@ -191,11 +191,7 @@ func diffRow(k *kernels.ChangedKernel) []string {
 
 // fromTo returns the old and the new value.
 func fromTo(k *kernels.ChangedKernel, name string) string {
-	value := func(k *kernels.Kernel) string {
-		n := kernels.Figure(k, name)
-		return number(n)
-	}
-	return value(k.Old) + " to " + value(k.New)
+	return number(kernels.Figure(k.Old, name)) + " to " + number(kernels.Figure(k.New, name))
 }
 
 // Failures returns one line that lists the exceeded limits.

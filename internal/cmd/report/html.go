@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"cmp"
 	_ "embed"
 	"encoding/json"
@@ -236,10 +235,10 @@ func (r *Report) limitsSection() string {
 // pageData is what the script of the page reads. Every string is written once; all
 // others are indexes into Strings.
 type pageData struct {
-	Strings []string    `json:"strings"`
-	Files   []pageFile  `json:"files"`
-	Kernels kernelTable `json:"kernels"`
-	Diff    []pageDiff  `json:"diff,omitempty"`
+	Strings []string   `json:"strings"`
+	Files   []pageFile `json:"files"`
+	Kernels columns    `json:"kernels"`
+	Diff    []pageDiff `json:"diff,omitempty"`
 
 	index   map[string]int
 	sources map[string]int // indexes of the display names of source files
@@ -296,41 +295,40 @@ func pageFigures(k *kernels.ChangedKernel) map[string][]*int64 {
 	return all
 }
 
-// kernelTable has a row for each kernel, and the fields of kernelFields.
-type kernelTable [][]any
-
-// kernelFields are the names of the fields of kernels. place has a file, a bundle and an entry ID, and
-// sources has lists of a file, its bytes, and then of lines with their bytes. Rows without sources end before.
-var kernelFields = []string{
-	"name", "demangled", "arch", "place", "code_size", "sgprs", "vgprs", "agprs", "sgpr_spills", "vgpr_spills", "scratch", "lds", "kernarg",
-	"max_workgroup_size", "wavefront_size", "omp_mode", "occupancy", "occupancy_max", "limits", "bounds", "sources",
-}
-
-// MarshalJSON returns an object with an array for each field.
-func (t kernelTable) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	for i, name := range kernelFields {
-		column := make([]any, 0, len(t))
-		for _, row := range t {
-			if i < len(row) {
-				column = append(column, row[i])
-			}
-		}
-		if name == "sources" && len(column) == 0 {
-			break
-		}
-		list, err := json.Marshal(column)
-		if err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(&b, ",%q:%s", name, list)
-	}
-	return append(append([]byte{'{'}, b.Bytes()[1:]...), '}'), nil
+// columns are the kernels, a slice for each field.
+type columns struct {
+	Name             []int    `json:"name"`
+	Demangled        []int    `json:"demangled"`
+	Arch             []int    `json:"arch"`
+	Place            [][]int  `json:"place"` // file, bundle, entry ID
+	CodeSize         []*int64 `json:"code_size"`
+	SGPRs            []*int64 `json:"sgprs"`
+	VGPRs            []*int64 `json:"vgprs"`
+	AGPRs            []*int64 `json:"agprs"`
+	SGPRSpills       []*int64 `json:"sgpr_spills"`
+	VGPRSpills       []*int64 `json:"vgpr_spills"`
+	Scratch          []*int64 `json:"scratch"`
+	LDS              []*int64 `json:"lds"`
+	Kernarg          []*int64 `json:"kernarg"`
+	MaxWorkgroupSize []*int64 `json:"max_workgroup_size"`
+	WavefrontSize    []*int64 `json:"wavefront_size"`
+	OMPMode          []int    `json:"omp_mode"`
+	Occupancy        []*int   `json:"occupancy"`
+	OccupancyMax     []*int   `json:"occupancy_max"`
+	Limits           []int    `json:"limits"`
+	Bounds           [][]int  `json:"bounds"`
+	// Sources of a kernel are lists of a file, its bytes, and then of lines with their bytes.
+	Sources [][][]int64 `json:"sources,omitempty"`
 }
 
 // pageData returns the data of the page.
 func (r *Report) pageData() *pageData {
 	d := &pageData{Strings: []string{}, Files: []pageFile{}, index: map[string]int{}}
+	d.Kernels = columns{
+		Name: []int{}, Demangled: []int{}, Arch: []int{}, Place: [][]int{}, CodeSize: []*int64{}, SGPRs: []*int64{}, VGPRs: []*int64{}, AGPRs: []*int64{},
+		SGPRSpills: []*int64{}, VGPRSpills: []*int64{}, Scratch: []*int64{}, LDS: []*int64{}, Kernarg: []*int64{}, MaxWorkgroupSize: []*int64{},
+		WavefrontSize: []*int64{}, OMPMode: []int{}, Occupancy: []*int{}, OccupancyMax: []*int{}, Limits: []int{}, Bounds: [][]int{},
+	}
 	d.names(r.sourceFiles())
 	withLines := r.withLines()
 	for i, name := range fileNames(r.Files) {
@@ -338,16 +336,15 @@ func (r *Report) pageData() *pageData {
 		for _, b := range bundles(r.Files[i]) {
 			pb := pageBundle{Name: d.string(b.name), Size: b.size, Archs: []pageArch{}}
 			for _, a := range b.archs {
-				pa := pageArch{Arch: d.string(a.name), Size: a.size, Sections: [][2]int64{}, First: len(d.Kernels), Count: len(a.kernels)}
+				pa := pageArch{Arch: d.string(a.name), Size: a.size, Sections: [][2]int64{}, First: len(d.Kernels.Name), Count: len(a.kernels)}
 				for _, s := range a.sections {
 					pa.Sections = append(pa.Sections, [2]int64{int64(d.string(s.Name)), s.Size})
 				}
 				for _, k := range a.kernels {
-					row := d.kernel(k, f.Name, pb.Name)
+					d.kernel(k, f.Name, pb.Name)
 					if len(d.sources) > 0 {
-						row = append(row, d.sourcesOf(k.Sources, withLines[k]))
+						d.Kernels.Sources = append(d.Kernels.Sources, d.sourcesOf(k.Sources, withLines[k]))
 					}
-					d.Kernels = append(d.Kernels, row)
 				}
 				pa.Sources = d.sourcesOf(otherSources(a), false)
 				pb.Archs = append(pb.Archs, pa)
@@ -424,8 +421,24 @@ func (d *pageData) diff(k *kernels.ChangedKernel) {
 	d.Diff = append(d.Diff, p)
 }
 
-// kernel returns the row of a kernel, without its sources.
-func (d *pageData) kernel(k *kernels.Kernel, file, bundle int) []any {
+// kernel adds a kernel.
+func (d *pageData) kernel(k *kernels.Kernel, file, bundle int) {
+	c := &d.Kernels
+	c.Name = append(c.Name, d.string(k.Name))
+	c.Demangled = append(c.Demangled, d.string(k.Demangled))
+	c.Arch = append(c.Arch, d.string(k.Arch))
+	c.Place = append(c.Place, []int{file, bundle, d.string(k.ID)})
+	c.CodeSize = append(c.CodeSize, k.CodeSize)
+	c.SGPRs = append(c.SGPRs, k.SGPRs)
+	c.VGPRs = append(c.VGPRs, k.VGPRs)
+	c.AGPRs = append(c.AGPRs, k.AGPRs)
+	c.SGPRSpills = append(c.SGPRSpills, k.SGPRSpills)
+	c.VGPRSpills = append(c.VGPRSpills, k.VGPRSpills)
+	c.Scratch = append(c.Scratch, k.Scratch)
+	c.LDS = append(c.LDS, k.LDS)
+	c.Kernarg = append(c.Kernarg, k.Kernarg)
+	c.MaxWorkgroupSize = append(c.MaxWorkgroupSize, k.MaxWorkgroupSize)
+	c.WavefrontSize = append(c.WavefrontSize, k.WavefrontSize)
 	mode, limits := "", ""
 	var waves, most *int
 	var bounds []int
@@ -436,10 +449,11 @@ func (d *pageData) kernel(k *kernels.Kernel, file, bundle int) []any {
 		waves, most, limits = &o.WavesPerSIMD, &o.Max, strings.Join(o.Limits, ", ")
 		bounds = []int{o.Bounds.VGPRs, o.Bounds.SGPRs, o.Bounds.Workgroup, o.Bounds.LDS}
 	}
-	return []any{
-		d.string(k.Name), d.string(k.Demangled), d.string(k.Arch), []int{file, bundle, d.string(k.ID)}, k.CodeSize, k.SGPRs, k.VGPRs, k.AGPRs,
-		k.SGPRSpills, k.VGPRSpills, k.Scratch, k.LDS, k.Kernarg, k.MaxWorkgroupSize, k.WavefrontSize, d.string(mode), waves, most, d.string(limits), bounds,
-	}
+	c.OMPMode = append(c.OMPMode, d.string(mode))
+	c.Occupancy = append(c.Occupancy, waves)
+	c.OccupancyMax = append(c.OccupancyMax, most)
+	c.Limits = append(c.Limits, d.string(limits))
+	c.Bounds = append(c.Bounds, bounds)
 }
 
 // string returns the index of a string.

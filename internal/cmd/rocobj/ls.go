@@ -74,16 +74,15 @@ func (l *lister) file(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	last := 0 // the number of the bundle in the file
-	for _, image := range all {
-		if image.number != last {
-			l.end(last)
-			l.begin()
-			last = image.number
+	for i, image := range all {
+		if i == 0 || image.number != all[i-1].number {
+			l.begin(i == 0)
 		}
 		fmt.Fprintf(l.call.Stdout, "%-8d%-40s%35s%s\n", l.bundles, image.ID, fileScheme+"://", imageURI(name, image.DeviceImage))
 	}
-	l.end(last)
+	if l.verbose {
+		fmt.Fprintln(l.call.Stdout)
+	}
 	return nil
 }
 
@@ -120,18 +119,14 @@ func hipImages(f *images.File) ([]numbered, error) {
 	return list, nil
 }
 
-// begin begins a bundle.
-func (l *lister) begin() {
+// begin begins a bundle, the first of a file or another one.
+func (l *lister) begin(first bool) {
 	l.bundles++
+	if l.verbose && !first {
+		fmt.Fprintln(l.call.Stdout)
+	}
 	if l.verbose {
 		fmt.Fprintf(l.call.Stdout, "%-8s%-40s%35s\n", "Bundle#", "Entry ID:", "URI:")
-	}
-}
-
-// end ends the last bundle, if there is one.
-func (l *lister) end(last int) {
-	if l.verbose && last > 0 {
-		fmt.Fprintln(l.call.Stdout)
 	}
 }
 

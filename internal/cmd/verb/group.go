@@ -1,6 +1,7 @@
 package verb
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,7 +46,7 @@ func inGroup(group string) []candidate {
 func groupCall(call *command.Call, words []string) int {
 	group, second := words[0], "help"
 	if len(words) > 1 {
-		second = words[1]
+		second = cmp.Or(words[1], second)
 	}
 	var names []string
 	for _, c := range inGroup(group) {

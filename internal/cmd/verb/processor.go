@@ -17,10 +17,7 @@ const native = "native"
 
 // checkProcessor returns an error for a target in a short form whose processor does not exist.
 // Whole entry IDs and triples are free.
-func checkProcessor(name string) error {
-	processor, _, _ := strings.Cut(name, ":")
-	return checkName(name, processor, true)
-}
+func checkProcessor(name string) error { return checkName(name, true) }
 
 // checkImage returns an error for a target of device code to keep or to remove: one of
 // checkProcessor, or sm_N and compute_N, which CUDA fatbinaries state as numbers.
@@ -33,14 +30,12 @@ func checkImage(name string) error {
 }
 
 // checkGPU returns an error for the name of a GPU that does not exist.
-func checkGPU(name string) error {
-	processor, _, _ := strings.Cut(name, ":")
-	return checkName(name, processor, false)
-}
+func checkGPU(name string) error { return checkName(name, false) }
 
 // checkName returns an error for a processor that does not exist. wholeIDs reports whether a whole
 // entry ID can be given instead.
-func checkName(name, processor string, wholeIDs bool) error {
+func checkName(name string, wholeIDs bool) error {
+	processor, _, _ := strings.Cut(name, ":")
 	group := target.ArchGroup(processor)
 	if group == nil { // names of products: MI300X
 		group = target.ArchGroup(strings.TrimRight(strings.ToLower(processor), "ax"))
