@@ -58,7 +58,7 @@ func (w *Work) openArchive(ctx context.Context) error {
 		if !ok {
 			continue
 		}
-		sub := &Work{work{in: s.data, opt: w.opt}}
+		sub := &Work{in: s.data, opt: w.opt}
 		data := s.data.Bytes()
 		var err error
 		switch {

@@ -260,7 +260,7 @@ func (u *unit) compress(ctx context.Context, layout *bundle.Layout, o *Options) 
 	for _, p := range layout.Contents {
 		pieces = append(pieces, ccob.Piece{Offset: p.Offset, Content: p.Content, ID: p.ID})
 	}
-	_, err := ccob.Encode(ctx, &out, pieces, o.compression(version))
+	_, err := ccob.Encode(ctx, &out, pieces, ccob.EncodeOptions{Version: version, Level: ccob.LevelOf(o.Level), Budget: o.Budget, Done: o.Done})
 	return out.Bytes(), err
 }
 
