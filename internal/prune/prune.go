@@ -120,23 +120,17 @@ func Open(ctx context.Context, in content.Content, opt Options) (*Work, error) {
 	w := &Work{in: in, opt: opt}
 	data := in.Bytes()
 	var err error
-	switch {
-	case elfedit.IsRelocatable(data):
+	switch format := object.Identify(data); {
+	case format == object.ELFRelocatable:
 		err = w.openObject(ctx)
 	case elfedit.Is(data):
 		err = w.openLinked(ctx)
 	case ar.Is(data):
 		err = w.openArchive(ctx)
-	case offloadbinary.Is(data):
-		err = w.openOffloadBinaries(ctx)
-	case bundle.Is(data), ccob.Is(data):
-		err = w.openBundles(ctx)
-	case cubin.IsFatbinary(data):
-		err = w.openFatbinaries()
-	case object.Identify(data) == object.PE:
+	case format == object.PE:
 		err = w.openPE(ctx)
 	default:
-		err = ErrNoDeviceCode
+		err = w.openContainers(ctx)
 	}
 	if err == nil {
 		err = w.choose()
@@ -145,6 +139,19 @@ func Open(ctx context.Context, in content.Content, opt Options) (*Work, error) {
 		w.Close()
 	}
 	return w, err
+}
+
+// openContainers finds the device code in a file of offload binaries, bundles or fatbinaries.
+func (w *Work) openContainers(ctx context.Context) error {
+	switch data := w.in.Bytes(); {
+	case offloadbinary.Is(data):
+		return w.openOffloadBinaries(ctx)
+	case bundle.Is(data), ccob.Is(data):
+		return w.openBundles(ctx)
+	case cubin.IsFatbinary(data):
+		return w.openFatbinaries()
+	}
+	return ErrNoDeviceCode
 }
 
 // unchanged reports whether the new file is equal to the old one.
