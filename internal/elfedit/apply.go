@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
@@ -373,13 +374,11 @@ func (p *planner) pointers() error {
 // redirect changes the target of a relocated pointer.
 func (p *planner) redirect(r Pointer, value uint64) error {
 	if r.Form == Symbolic {
-		symbol := r.symbol
-		if r.index != 0 {
-			symtab, _ := p.tag(elf.DtSymtab)
-			off, _ := p.Offset(symtab+uint64(r.index)*elf.SymbolSize, elf.SymbolSize)
-			symbol = p.newSymbol(uint64(binary.LittleEndian.Uint16(p.data[off+6:])), r.symbol)
+		symbol := r.symbol.value
+		if r.symbol.at != 0 {
+			symbol = p.newSymbol(r.symbol.section, symbol)
 		}
-		if old := r.Value - r.symbol; value-symbol != old {
+		if old := r.Value - r.symbol.value; value-symbol != old {
 			p.patch(r.record+16, value-symbol)
 		}
 		return nil
@@ -418,41 +417,42 @@ func (p *planner) symbols() error {
 }
 
 func (p *planner) symbolTable(table *Section) {
-	for at, end := table.Offset, table.Offset+table.InFile(); end-at >= elf.SymbolSize && at < end; at += elf.SymbolSize {
-		section := uint64(binary.LittleEndian.Uint16(p.data[at+6:]))
-		if section == elf.ShnUndef || section >= elf.ShnLoReserve || section >= uint64(len(p.Sections)) {
+	for sym := range p.symbolsOf(table) {
+		if sym.section == elf.ShnUndef || sym.section >= elf.ShnLoReserve || sym.section >= uint64(len(p.Sections)) {
 			continue
 		}
-		value, size := binary.LittleEndian.Uint64(p.data[at+8:]), binary.LittleEndian.Uint64(p.data[at+16:])
-		moved := p.newSymbol(section, value)
-		if p.data[at+4]&15 == elf.TypeSection {
-			for _, c := range p.changes {
-				if section == uint64(c.Section) && p.within(section, value) {
+		moved, limit := p.newSymbol(sym.section, sym.value), uint64(math.MaxUint64)
+		number, within := sym.section, p.within(sym.section, sym.value)
+		for _, c := range p.changes {
+			if sym.section == uint64(c.Section) && within {
+				if sym.kind == elf.TypeSection {
 					moved = c.newAddr
 				}
-			}
-		}
-		if moved != value {
-			p.patch(at+8, moved)
-		}
-		number := section
-		for _, c := range p.changes {
-			if section == uint64(c.Section) && c.old > 0 && p.within(section, value) {
-				room := c.newAddr + c.Size - min(moved, c.newAddr+c.Size)
-				if c.Reference != "" {
-					room = 0
-				}
-				if size > room {
-					p.patch(at+16, room)
+				if c.old > 0 && c.Reference != "" {
+					limit = moved
+				} else if c.old > 0 {
+					limit = c.newAddr + c.Size
 				}
 			}
-			if c.Restore != "" && int(section) == p.removed && p.within(section, value) {
+			if c.Restore != "" && int(sym.section) == p.removed && within {
 				number = uint64(c.Section)
 			}
 		}
-		if number = p.renumber(number); number != section {
-			p.patches = append(p.patches, filePatch{at + 6, binary.LittleEndian.AppendUint16(nil, uint16(number))})
+		p.moveSymbol(sym, moved, limit)
+		if number = p.renumber(number); number != sym.section {
+			p.patches = append(p.patches, filePatch{sym.at + 6, binary.LittleEndian.AppendUint16(nil, uint16(number))})
 		}
+	}
+}
+
+// moveSymbol updates the value of a symbol, and its size, so that it does not pass the end of its section
+// (math.MaxUint64 for any).
+func (p *planner) moveSymbol(sym symbol, value, end uint64) {
+	if value != sym.value {
+		p.patch(sym.at+8, value)
+	}
+	if room := end - min(value, end); sym.size > room && end < math.MaxUint64 {
+		p.patch(sym.at+16, room)
 	}
 }
 
@@ -461,21 +461,18 @@ func (p *planner) staticRelocations(table *Section) {
 		return
 	}
 	symtab := &p.Sections[table.Link]
-	for at, end := table.Offset, table.Offset+table.InFile(); end-at >= elf.RelaSize && at < end; at += elf.RelaSize {
-		form, _ := p.form(uint32(binary.LittleEndian.Uint64(p.data[at+8:])))
-		index := binary.LittleEndian.Uint64(p.data[at+8:]) >> 32
-		if form != Symbolic || index >= symtab.InFile()/elf.SymbolSize {
+	for r := range p.relas(table.Offset, table.InFile()) {
+		form, _ := p.form(r.typ)
+		if form != Symbolic || uint64(r.symbol) >= symtab.InFile()/elf.SymbolSize {
 			continue
 		}
-		symbol := symtab.Offset + index*elf.SymbolSize
-		section, value := uint64(binary.LittleEndian.Uint16(p.data[symbol+6:])), binary.LittleEndian.Uint64(p.data[symbol+8:])
-		addend := binary.LittleEndian.Uint64(p.data[at+16:])
-		goal, explicit := p.slot(binary.LittleEndian.Uint64(p.data[at:]))
+		sym := p.symbolAt(symtab.Offset + uint64(r.symbol)*elf.SymbolSize)
+		goal, explicit := p.slot(r.slot)
 		if !explicit {
-			goal, _ = p.follow(value + addend)
+			goal, _ = p.follow(sym.value + r.addend)
 		}
-		if now := goal - p.newSymbol(section, value); now != addend && (explicit || goal != value+addend) {
-			p.patch(at+16, now)
+		if now := goal - p.newSymbol(sym.section, sym.value); now != r.addend && (explicit || goal != sym.value+r.addend) {
+			p.patch(r.at+16, now)
 		}
 	}
 }

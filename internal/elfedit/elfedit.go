@@ -58,12 +58,6 @@ func IsLinked(data []byte) bool {
 	return Is(data) && len(data) >= 18 && (data[16] == elf.EtDyn || data[16] == elf.EtExec)
 }
 
-// IsRelocatable reports whether data begins like a relocatable object, in little-endian
-// order.
-func IsRelocatable(data []byte) bool {
-	return Is(data) && len(data) >= 18 && binary.LittleEndian.Uint16(data[16:]) == elf.EtRel
-}
-
 // Parse reads the headers of a linked ELF file. It returns an error for files of
 // other classes, byte orders, machines and types, files without section headers,
 // and headers that are inconsistent with each other or the size of the file.

@@ -228,14 +228,17 @@ func (p *planner) alone(section int) error {
 		}
 		return nil
 	}
-	if err := clash("the ELF header", 0, elf.HeaderSize); err != nil {
-		return err
-	}
-	if err := clash("the table of program headers", p.phoff, uint64(len(p.Segments))*elf.SegmentSize); err != nil {
-		return err
-	}
-	if err := clash("the table of section headers", p.shoff, uint64(len(p.Sections))*elf.SectionSize); err != nil {
-		return err
+	for _, table := range []struct {
+		what      string
+		off, size uint64
+	}{
+		{"the ELF header", 0, elf.HeaderSize},
+		{"the table of program headers", p.phoff, uint64(len(p.Segments)) * elf.SegmentSize},
+		{"the table of section headers", p.shoff, uint64(len(p.Sections)) * elf.SectionSize},
+	} {
+		if err := clash(table.what, table.off, table.size); err != nil {
+			return err
+		}
 	}
 	for i := range p.Sections {
 		if i != section {

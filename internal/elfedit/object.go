@@ -1,7 +1,6 @@
 package elfedit
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/content"
@@ -32,8 +31,8 @@ type Reference struct {
 	To     Place // its target; Section is 0 if the object does not define it
 	Direct bool  // it stores the absolute address in 8 bytes
 
-	record uint64
-	symbol uint64 // file offset
+	record uint64 // file offset of the relocation
+	symbol symbol
 }
 
 // References calls visit with every relocation with an addend whose symbol the relocatable
@@ -46,21 +45,19 @@ func (f *File) References(visit func(Reference) error) error {
 		}
 		symtab := &f.Sections[s.Link]
 		count := symtab.InFile() / elf.SymbolSize
-		for at, end := s.Offset, s.Offset+s.InFile(); at < end && end-at >= elf.RelaSize; at += elf.RelaSize {
-			info := binary.LittleEndian.Uint64(f.data[at+8:])
-			if info>>32 >= count {
-				return fmt.Errorf("section %s: relocation at byte 0x%x: symbol %d does not exist", s.Name, at, info>>32)
+		for rel := range f.relas(s.Offset, s.InFile()) {
+			if uint64(rel.symbol) >= count {
+				return fmt.Errorf("section %s: relocation at byte 0x%x: symbol %d does not exist", s.Name, rel.at, rel.symbol)
 			}
-			symbol := symtab.Offset + info>>32*elf.SymbolSize
-			section := int(binary.LittleEndian.Uint16(f.data[symbol+6:]))
+			sym := f.symbolAt(symtab.Offset + uint64(rel.symbol)*elf.SymbolSize)
+			section := int(sym.section)
 			if section == elf.ShnUndef || section >= min(elf.ShnLoReserve, len(f.Sections)) {
 				continue
 			}
-			form, _ := f.form(uint32(info))
+			form, _ := f.form(rel.typ)
 			r := Reference{
-				From:   Place{int(s.Info), binary.LittleEndian.Uint64(f.data[at:])},
-				To:     Place{section, binary.LittleEndian.Uint64(f.data[symbol+8:]) + binary.LittleEndian.Uint64(f.data[at+16:])},
-				Direct: form == Symbolic, record: at, symbol: symbol,
+				From: Place{int(s.Info), rel.slot}, To: Place{section, sym.value + rel.addend},
+				Direct: form == Symbolic, record: rel.at, symbol: sym,
 			}
 			if err := visit(r); err != nil {
 				return err
@@ -115,8 +112,7 @@ func (p *planner) references() error {
 					return fmt.Errorf("relocation at byte 0x%x of section %d: it points to byte 0x%x of section %s, where no device code begins", r.From.Offset, r.From.Section, r.To.Offset, p.Sections[c.Section].Name)
 				}
 			}
-			value := binary.LittleEndian.Uint64(p.data[r.symbol+8:])
-			if now := goal - p.objectSymbol(c, r.symbol, value); now != r.To.Offset-value {
+			if now := goal - c.objectSymbol(r.symbol); now != r.To.Offset-r.symbol.value {
 				p.patch(r.record+16, now)
 			}
 		}
@@ -131,10 +127,10 @@ func (p *planner) objectSymbols() error {
 		if s.Type != elf.ShtSymtab {
 			continue
 		}
-		for at, end := s.Offset, s.Offset+s.InFile(); at < end && end-at >= elf.SymbolSize; at += elf.SymbolSize {
+		for sym := range p.symbolsOf(s) {
 			for _, c := range p.changes {
-				if c.Section == int(binary.LittleEndian.Uint16(p.data[at+6:])) {
-					p.moveObjectSymbol(c, at)
+				if c.Section == int(sym.section) {
+					p.moveSymbol(sym, c.objectSymbol(sym), c.Size)
 				}
 			}
 		}
@@ -142,26 +138,14 @@ func (p *planner) objectSymbols() error {
 	return nil
 }
 
-// objectSymbol returns the new value of a symbol in a changed section.
-func (p *planner) objectSymbol(c *change, at, value uint64) uint64 {
+// objectSymbol returns the new value of a symbol in the changed section.
+func (c *change) objectSymbol(sym symbol) uint64 {
 	switch {
-	case p.data[at+4]&15 == elf.TypeSection:
-		return value
-	case value == c.old:
+	case sym.kind == elf.TypeSection:
+		return sym.value
+	case sym.value == c.old:
 		return c.Size
 	}
-	moved, _ := c.Move(value)
+	moved, _ := c.Move(sym.value)
 	return min(moved, c.Size)
-}
-
-// moveObjectSymbol updates the symbol at an offset, which is in a changed section.
-func (p *planner) moveObjectSymbol(c *change, at uint64) {
-	value, size := binary.LittleEndian.Uint64(p.data[at+8:]), binary.LittleEndian.Uint64(p.data[at+16:])
-	moved := p.objectSymbol(c, at, value)
-	if moved != value {
-		p.patch(at+8, moved)
-	}
-	if room := c.Size - min(moved, c.Size); size > room {
-		p.patch(at+16, room)
-	}
 }

@@ -3,6 +3,7 @@ package elfedit
 import (
 	"encoding/binary"
 	"fmt"
+	"iter"
 
 	"github.com/rules-offload/rules_offload/internal/elf"
 )
@@ -26,8 +27,7 @@ type Pointer struct {
 	Form  Form
 
 	record uint64 // file offset of the relocation
-	symbol uint64 // value of the symbol
-	index  uint32 // of the symbol
+	symbol symbol // of Symbolic; the zero value for the null symbol
 }
 
 // relocation types
@@ -66,15 +66,96 @@ func (f *File) form(typ uint32) (Form, bool) {
 	return 0, false
 }
 
+// rela is a relocation with an addend.
+type rela struct {
+	at, slot    uint64 // its offset in the file, and the place that it changes
+	typ, symbol uint32
+	addend      uint64
+}
+
+// relas returns the relocations in a range of the file.
+func (f *File) relas(at, size uint64) iter.Seq[rela] {
+	return func(yield func(rela) bool) {
+		for end := at + size; end-at >= elf.RelaSize && at < end; at += elf.RelaSize {
+			b := f.data[at : at+elf.RelaSize]
+			r := rela{at: at, slot: binary.LittleEndian.Uint64(b), addend: binary.LittleEndian.Uint64(b[16:])}
+			if r.typ, r.symbol = binary.LittleEndian.Uint32(b[8:]), binary.LittleEndian.Uint32(b[12:]); !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// dynamicRelas returns the relocations with addends that the loader applies. An error ends the
+// sequence.
+func (f *File) dynamicRelas() iter.Seq2[rela, error] {
+	return func(yield func(rela, error) bool) {
+		for _, t := range [...]struct{ at, size uint64 }{{elf.DtRela, elf.DtRelaSize}, {elf.DtJmpRel, elf.DtPltSize}} {
+			at, size, err := f.table(t.at, t.size)
+			if err != nil {
+				yield(rela{}, err)
+				return
+			}
+			for r := range f.relas(at, size) {
+				if !yield(r, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// symbol is an entry of a symbol table.
+type symbol struct {
+	at      uint64 // its offset in the file
+	kind    byte
+	section uint64 // as stored
+	value   uint64
+	size    uint64
+}
+
+// symbolAt returns the symbol at an offset of the file.
+func (f *File) symbolAt(at uint64) symbol {
+	b := f.data[at : at+elf.SymbolSize]
+	return symbol{at, b[4] & 15, uint64(binary.LittleEndian.Uint16(b[6:])), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])}
+}
+
+// symbolsOf returns the symbols of a table.
+func (f *File) symbolsOf(table *Section) iter.Seq[symbol] {
+	return func(yield func(symbol) bool) {
+		for at, end := table.Offset, table.Offset+table.InFile(); end-at >= elf.SymbolSize && at < end; at += elf.SymbolSize {
+			if !yield(f.symbolAt(at)) {
+				return
+			}
+		}
+	}
+}
+
 // Pointers calls visit with every relocated pointer of the loaded file, in the order
 // of the tables. Undefined symbols have the value 0.
 func (f *File) Pointers(visit func(Pointer) error) error {
-	for _, t := range [...]struct{ at, size uint64 }{{elf.DtRela, elf.DtRelaSize}, {elf.DtJmpRel, elf.DtPltSize}} {
-		at, size, err := f.table(t.at, t.size)
+	if kind, ok := f.tag(elf.DtPltRel); ok && kind != elf.DtRela {
+		return fmt.Errorf("dynamic tag DT_PLTREL: found %d, expected %d: relocations without addends are not supported", kind, elf.DtRela)
+	}
+	symtab, haveSymbols := f.tag(elf.DtSymtab)
+	for r, err := range f.dynamicRelas() {
 		if err != nil {
 			return err
 		}
-		if err := f.relaPointers(at, size, visit); err != nil {
+		form, isAddress := f.form(r.typ)
+		if !isAddress {
+			continue
+		}
+		p := Pointer{Slot: r.slot, Value: r.addend, Form: form, record: r.at}
+		if form == Symbolic && r.symbol != 0 {
+			off, ok := f.Offset(symtab+uint64(r.symbol)*elf.SymbolSize, elf.SymbolSize)
+			if !haveSymbols || !ok {
+				return fmt.Errorf("relocation at byte 0x%x: symbol %d does not exist", r.at, r.symbol)
+			}
+			p.symbol = f.symbolAt(off)
+			p.Value += p.symbol.value
+		}
+		if err := visit(p); err != nil {
 			return err
 		}
 	}
@@ -94,37 +175,6 @@ func (f *File) table(atTag, sizeTag uint64) (at, size uint64, err error) {
 		return 0, 0, fmt.Errorf("dynamic tag %d: a table of 0x%x bytes at address 0x%x is not in the file", atTag, size, addr)
 	}
 	return at, size, nil
-}
-
-func (f *File) relaPointers(at, size uint64, visit func(Pointer) error) error {
-	if kind, ok := f.tag(elf.DtPltRel); ok && kind != elf.DtRela {
-		return fmt.Errorf("dynamic tag DT_PLTREL: found %d, expected %d: relocations without addends are not supported", kind, elf.DtRela)
-	}
-	symtab, haveSymbols := f.tag(elf.DtSymtab)
-	for end := at + size; end-at >= elf.RelaSize; at += elf.RelaSize {
-		b := f.data[at : at+elf.RelaSize]
-		info := binary.LittleEndian.Uint64(b[8:])
-		form, isAddress := f.form(uint32(info))
-		if !isAddress {
-			continue
-		}
-		p := Pointer{Slot: binary.LittleEndian.Uint64(b), Value: binary.LittleEndian.Uint64(b[16:]), Form: form, record: at, index: uint32(info >> 32)}
-		if form == Symbolic && p.index != 0 {
-			off, ok := uint64(0), false
-			if haveSymbols {
-				off, ok = f.Offset(symtab+uint64(p.index)*elf.SymbolSize, elf.SymbolSize)
-			}
-			if !ok {
-				return fmt.Errorf("relocation at byte 0x%x: symbol %d does not exist", at, p.index)
-			}
-			p.symbol = binary.LittleEndian.Uint64(f.data[off+8:])
-			p.Value += p.symbol
-		}
-		if err := visit(p); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (f *File) relrPointers(visit func(Pointer) error) error {

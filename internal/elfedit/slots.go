@@ -32,28 +32,24 @@ func (f *File) Slots(symbol string) ([]uint64, error) {
 		name, ok := f.Offset(strtab+uint64(binary.LittleEndian.Uint32(f.data[off:])), uint64(len(text)))
 		return ok && bytes.Equal(f.data[name:name+uint64(len(text))], text)
 	}
-	known := make(map[uint64]bool) // by index of the symbol
+	known := make(map[uint32]bool) // by index of the symbol
 	var slots []uint64
-	for _, t := range [...]struct{ at, size uint64 }{{elf.DtRela, elf.DtRelaSize}, {elf.DtJmpRel, elf.DtPltSize}} {
-		at, size, err := f.table(t.at, t.size)
+	for r, err := range f.dynamicRelas() {
 		if err != nil {
 			return nil, err
 		}
-		for end := at + size; end-at >= elf.RelaSize; at += elf.RelaSize {
-			info := binary.LittleEndian.Uint64(f.data[at+8:])
-			switch typ := uint32(info); {
-			case f.Machine == elf.MachineX8664 && typ != x8664GlobDat && typ != x8664JumpSlot,
-				f.Machine == elf.MachineAArch64 && typ != aarch64GlobDat && typ != aarch64JumpSlot:
-				continue
-			}
-			is, seen := known[info>>32]
-			if !seen {
-				is = named(info >> 32)
-				known[info>>32] = is
-			}
-			if is {
-				slots = append(slots, binary.LittleEndian.Uint64(f.data[at:]))
-			}
+		switch {
+		case f.Machine == elf.MachineX8664 && r.typ != x8664GlobDat && r.typ != x8664JumpSlot,
+			f.Machine == elf.MachineAArch64 && r.typ != aarch64GlobDat && r.typ != aarch64JumpSlot:
+			continue
+		}
+		is, seen := known[r.symbol]
+		if !seen {
+			is = named(uint64(r.symbol))
+			known[r.symbol] = is
+		}
+		if is {
+			slots = append(slots, r.slot)
 		}
 	}
 	return slots, nil

@@ -12,10 +12,7 @@ func (p *parser) compilation(table uint64) string {
 	if p.dirs == nil {
 		p.dirs = make(map[uint64]string)
 		for r := (&reader{data: p.read(".debug_info")}); r.at < len(r.data) && !r.failed; {
-			wide, length := false, uint64(r.u32())
-			if length == 0xffffffff {
-				wide, length = true, r.u64()
-			}
+			length, wide := r.unitLength()
 			p.compileUnit(&reader{data: r.take(length)}, wide)
 		}
 	}

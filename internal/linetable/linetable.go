@@ -108,12 +108,9 @@ type file struct {
 
 // unit reads a line table and runs its program.
 func (p *parser) unit(r *reader) error {
-	var u unit
 	start := uint64(r.at)
-	length := uint64(r.u32())
-	if length == 0xffffffff {
-		u.wide, length = true, r.u64()
-	}
+	length, wide := r.unitLength()
+	u := unit{wide: wide}
 	body := &reader{data: r.take(length)}
 	if r.failed {
 		return fmt.Errorf("its %d bytes pass the end of the section (%d bytes)", length, len(r.data))

@@ -51,6 +51,14 @@ func (r *reader) u64() uint64 {
 	return 0
 }
 
+// unitLength reads the length of a unit, and whether it is 64-bit DWARF.
+func (r *reader) unitLength() (length uint64, wide bool) {
+	if length = uint64(r.u32()); length == 0xffffffff {
+		return r.u64(), true
+	}
+	return length, false
+}
+
 // offset reads an offset of 32-bit or 64-bit DWARF.
 func (r *reader) offset(wide bool) uint64 {
 	if wide {

@@ -8,13 +8,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/bundle"
-	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/cubin"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 const memberHeader = 60
@@ -58,20 +55,12 @@ func (w *Work) openArchive(ctx context.Context) error {
 		if !ok {
 			continue
 		}
-		sub := &Work{work{in: s.data, opt: w.opt}}
-		data := s.data.Bytes()
+		sub := &Work{in: s.data, opt: w.opt}
 		var err error
-		switch {
-		case elfedit.IsRelocatable(data) && data[4] == 2 && data[5] == 1:
+		if data := s.data.Bytes(); object.Identify(data) == object.ELFRelocatable && data[4] == 2 && data[5] == 1 {
 			err = sub.openObject(ctx)
-		case bundle.Is(data), ccob.Is(data):
-			err = sub.openBundles(ctx)
-		case offloadbinary.Is(data):
-			err = sub.openOffloadBinaries(ctx)
-		case cubin.IsFatbinary(data):
-			err = sub.openFatbinaries()
-		default:
-			continue
+		} else {
+			err = sub.openContainers(ctx)
 		}
 		w.release = append(w.release, sub.release...)
 		if errors.Is(err, ErrNoDeviceCode) {

@@ -69,7 +69,7 @@ func (u *unit) rewriteFatbinary() error {
 
 // otherVendor reports whether all code is in CUDA fatbinaries, but no name to keep is for them: a
 // directory for AMD's GPUs can have such files.
-func (w *work) otherVendor() bool {
+func (w *Work) otherVendor() bool {
 	cuda := func(name string) bool {
 		return strings.HasPrefix(name, "sm_") || strings.HasPrefix(name, "compute_") || strings.HasPrefix(name, "nvptx")
 	}

@@ -88,7 +88,7 @@ func (w *Work) openPE(ctx context.Context) error {
 		return fmt.Errorf("section %s: %w", s.Name, err)
 	}
 	w.add(&region{units: units})
-	w.build = func() (*elfedit.Layout, error) { return p.layout(&w.work, units, ends) }
+	w.build = func() (*elfedit.Layout, error) { return p.layout(w, units, ends) }
 	return nil
 }
 
@@ -120,7 +120,7 @@ func (p *peFile) bundles() ([]int64, error) {
 
 // layout returns the file with smaller bundles at the same addresses. The bytes after the last one
 // leave the file, but not the address space; what follows moves forward.
-func (p *peFile) layout(w *work, units []*unit, ends []int64) (*elfedit.Layout, error) {
+func (p *peFile) layout(w *Work, units []*unit, ends []int64) (*elfedit.Layout, error) {
 	var parts []content.Part
 	used := uint64(0)
 	for i, u := range units {

@@ -98,11 +98,6 @@ type BundleReport struct {
 
 // Work is a file with device code to change.
 type Work struct {
-	work
-}
-
-// work holds the device code of a file.
-type work struct {
 	in     content.Content
 	opt    Options
 	format string
@@ -116,32 +111,26 @@ type work struct {
 	release  []func()
 }
 
-func (w *work) warn(format string, args ...any) {
+func (w *Work) warn(format string, args ...any) {
 	w.warnings = append(w.warnings, fmt.Sprintf(format, args...))
 }
 
 // Open finds the device code in a file and selects the changes.
 func Open(ctx context.Context, in content.Content, opt Options) (*Work, error) {
-	w := &Work{work{in: in, opt: opt}}
+	w := &Work{in: in, opt: opt}
 	data := in.Bytes()
 	var err error
-	switch {
-	case elfedit.IsRelocatable(data):
+	switch format := object.Identify(data); {
+	case format == object.ELFRelocatable:
 		err = w.openObject(ctx)
 	case elfedit.Is(data):
 		err = w.openLinked(ctx)
 	case ar.Is(data):
 		err = w.openArchive(ctx)
-	case offloadbinary.Is(data):
-		err = w.openOffloadBinaries(ctx)
-	case bundle.Is(data), ccob.Is(data):
-		err = w.openBundles(ctx)
-	case cubin.IsFatbinary(data):
-		err = w.openFatbinaries()
-	case object.Identify(data) == object.PE:
+	case format == object.PE:
 		err = w.openPE(ctx)
 	default:
-		err = ErrNoDeviceCode
+		err = w.openContainers(ctx)
 	}
 	if err == nil {
 		err = w.choose()
@@ -150,6 +139,19 @@ func Open(ctx context.Context, in content.Content, opt Options) (*Work, error) {
 		w.Close()
 	}
 	return w, err
+}
+
+// openContainers finds the device code in a file of offload binaries, bundles or fatbinaries.
+func (w *Work) openContainers(ctx context.Context) error {
+	switch data := w.in.Bytes(); {
+	case offloadbinary.Is(data):
+		return w.openOffloadBinaries(ctx)
+	case bundle.Is(data), ccob.Is(data):
+		return w.openBundles(ctx)
+	case cubin.IsFatbinary(data):
+		return w.openFatbinaries()
+	}
+	return ErrNoDeviceCode
 }
 
 // unchanged reports whether the new file is equal to the old one.
@@ -211,13 +213,11 @@ func (w *Work) Report(p *elfedit.Layout) Report {
 			Kept: []string{}, Dropped: []string{}, Replaced: []string{},
 		}
 		for _, e := range u.entries {
-			switch {
-			case e.drop:
+			if e.drop {
 				b.Dropped = append(b.Dropped, e.id)
-			default:
-				b.Kept = append(b.Kept, e.id)
+				continue
 			}
-			if e.replacement != nil && !e.drop {
+			if b.Kept = append(b.Kept, e.id); e.replacement != nil {
 				b.Replaced = append(b.Replaced, e.id)
 			}
 		}
@@ -228,11 +228,6 @@ func (w *Work) Report(p *elfedit.Layout) Report {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d bytes after the last section are kept at the end of the file; a signature there is no longer valid", p.Appended))
 	}
 	return r
-}
-
-// compression returns the options of compression.
-func (o *Options) compression(version int) ccob.EncodeOptions {
-	return ccob.EncodeOptions{Version: version, Level: ccob.LevelOf(o.Level), Budget: o.Budget, Done: o.Done}
 }
 
 // Linked reports whether the file is a shared library or a program.

@@ -15,7 +15,7 @@ type region struct {
 	align   uint64  // of the section, if it moves
 	grain   uint64  // alignment of all units; 0: that of the old address of each
 	units   []*unit // in the order of the region
-	order   []*unit // see work.order; nil: units
+	order   []*unit // see Work.order; nil: units
 	slots   map[elfedit.Place]goal
 }
 

@@ -98,7 +98,7 @@ type Replacement struct {
 }
 
 // choose selects the changes to the entries of all units.
-func (w *work) choose() error {
+func (w *Work) choose() error {
 	o := w.opt
 	var stored []string
 	known := make(map[string]bool)

@@ -256,7 +256,7 @@ func (u *unit) compress(ctx context.Context, layout *bundle.Layout, o *Options) 
 		err := compressOld(ctx, &out, layout, version, method)
 		return out.Bytes(), err
 	}
-	_, err := ccob.Encode(ctx, &out, layout.Parts, o.compression(version))
+	_, err := ccob.Encode(ctx, &out, layout.Parts, ccob.EncodeOptions{Version: version, Level: ccob.LevelOf(o.Level), Budget: o.Budget, Done: o.Done})
 	return out.Bytes(), err
 }
 
