@@ -20,12 +20,7 @@ type WheelSplitOptions struct {
 	// DeviceName is the name of the projects of device wheels without the GPU; it must end in
 	// "-device". If empty, it is derived from the name of the input.
 	DeviceName string
-	// Archs are the targets whose code is kept; if empty, all are.
-	Archs        []string
-	Uncompressed bool // see KpackSplitOptions
-	Level        int
-	Complete     bool
-	Verify       bool
+	SplitSettings
 	// Modified is the time of new members; if zero, they have that of METADATA.
 	Modified time.Time
 }
@@ -180,8 +175,7 @@ func (w *wheelSplit) splitScheme(ctx context.Context, prefix string, fat map[str
 	}
 	dir := path.Join(top, ".kpack")
 	report, err := w.temp.KpackSplitTree(ctx, KpackSplitOptions{
-		Input: tree, Output: "split/" + tree, Dir: dir, Group: wheel.Escape(w.in.Metadata.Get("Name")),
-		Archs: w.opt.Archs, Uncompressed: w.opt.Uncompressed, Level: w.opt.Level, Complete: w.opt.Complete, Verify: w.opt.Verify,
+		Input: tree, Output: "split/" + tree, Dir: dir, Group: wheel.Escape(w.in.Metadata.Get("Name")), SplitSettings: w.opt.SplitSettings,
 	})
 	if err != nil {
 		return err
