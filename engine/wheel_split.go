@@ -281,11 +281,7 @@ func (w *wheelSplit) deviceMetadata(d *deviceWheel) *wheel.Headers {
 	h.Add("Name", d.Project)
 	h.Add("Version", host.Get("Version"))
 	h.Add("Summary", fmt.Sprintf("Device code of %s for %s", host.Get("Name"), strings.Join(d.archs, ", ")))
-	for _, key := range []string{"Home-page", "Project-URL", "Author", "Author-email", "License", "License-Expression", "Requires-Python"} {
-		for _, value := range host.All(key) {
-			h.Add(key, value)
-		}
-	}
+	h.Copy(host, "Home-page", "Project-URL", "Author", "Author-email", "License", "License-Expression", "Requires-Python")
 	h.Add("Requires-Dist", wheel.Normalize(host.Get("Name"))+"=="+host.Get("Version"))
 	return h
 }
@@ -293,14 +289,8 @@ func (w *wheelSplit) deviceMetadata(d *deviceWheel) *wheel.Headers {
 // deviceInfo returns the file WHEEL of a device wheel, which has the tags of the host wheel.
 func (w *wheelSplit) deviceInfo() *wheel.Headers {
 	h := &wheel.Headers{}
-	for _, key := range []string{"Wheel-Version", "Generator", "Root-Is-Purelib", "Tag", "Build"} {
-		values := w.in.Info.All(key)
-		if key == "Generator" {
-			values = []string{"offload"}
-		}
-		for _, value := range values {
-			h.Add(key, value)
-		}
-	}
+	h.Copy(w.in.Info, "Wheel-Version")
+	h.Add("Generator", "offload")
+	h.Copy(w.in.Info, "Root-Is-Purelib", "Tag", "Build")
 	return h
 }
