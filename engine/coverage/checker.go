@@ -61,7 +61,7 @@ func Check(ctx context.Context, s *engine.Session, opt Options) (*Report, error)
 				return nil, fmt.Errorf("%s: no file with device code in the directory or its subdirectories", input.name)
 			}
 		}
-		found.Sort()
+		slices.SortStableFunc(found.Files, func(a, b FileReport) int { return strings.Compare(a.File, b.File) })
 		report.Files = append(report.Files, found.Files...)
 	}
 	if len(report.Files) == 0 {
@@ -179,7 +179,7 @@ func (c *checker) folders(folders []files.Folder) ([]FileReport, error) {
 			if err != nil {
 				return nil, err
 			}
-			if !f.HostOnly() {
+			if !slices.ContainsFunc(f.GPUs, func(g GPUReport) bool { return g.Verdict == HostOnly }) {
 				list = append(list, f)
 			}
 		}

@@ -117,7 +117,7 @@ func (d *datum) fits(processor string) (exact int, ok bool) {
 // it has no such files, for the smallest family that has it.
 func askData(folder string, data []datum, gpus []GPU) FileReport {
 	r := report(folder, gpus, func(m Mode) []answer { return []answer{findData(folder, data, m)} })
-	r.Note = r.reason()
+	r.note = r.reason()
 	return r
 }
 

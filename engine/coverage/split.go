@@ -65,7 +65,7 @@ func askSplit(s *split, gpus []GPU) FileReport {
 		sources = append(sources, s.source(key))
 	}
 	r := askSources(s.file, sources, gpus)
-	r.Note = r.reason()
+	r.note = r.reason()
 	return r
 }
 
@@ -73,7 +73,7 @@ func askSplit(s *split, gpus []GPU) FileReport {
 // found for the given reason.
 func unreadable(file string, gpus []GPU, reason string) FileReport {
 	r := report(file, gpus, func(Mode) []answer { return []answer{{verdict: No, place: &Place{Reason: reason}}} })
-	r.Note = reason
+	r.note = reason
 	return r
 }
 
