@@ -391,3 +391,28 @@ func TestWheelFaults(t *testing.T) {
 		}
 	}
 }
+
+// A damaged member is the error, whichever members are written to temporary files at the same time.
+func TestWheelDamagedMember(t *testing.T) {
+	dir := t.TempDir()
+	name := demoWheel(t, dir)
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(data, []byte("source 0 for gfx90a:xnack-")) // in the member that is not compressed
+	if at < 0 {
+		t.Fatal("the wheel has no stored library")
+	}
+	data[at] ^= 0xff
+	if err := os.WriteFile(name, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const want = `"demo_pkg/_b.so" is damaged`
+	for range 50 {
+		_, err := wheelSession().WheelPrune(t.Context(), WheelPruneOptions{Inputs: []string{name}, OutputDir: filepath.Join(dir, "out"), Keep: []string{"gfx942"}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Fatalf("got %v, want an error with %s", err, want)
+		}
+	}
+}
