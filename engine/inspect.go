@@ -51,7 +51,8 @@ func (s *Session) Inspect(ctx context.Context, name string, opt InspectOptions) 
 	}
 	defer f.Close()
 	if !opt.Kernels && !opt.Hash && !opt.Sources && opt.Visit == nil {
-		return s.inspect(ctx, f)
+		file, _, err := s.inspect(ctx, f)
+		return file, err
 	}
 	file, err := s.kernels(ctx, f, opt)
 	if err != nil {
@@ -109,24 +110,25 @@ func ImagesOf(files []*DeviceFile) []kernels.Image {
 // search reserves.
 const describedMemory = 1 << 10
 
-// inspect describes the images in an open file.
-func (s *Session) inspect(ctx context.Context, f *images.File) (*DeviceFile, error) {
+// inspect describes the images in an open file. code is set if they are those of a kpack archive.
+func (s *Session) inspect(ctx context.Context, f *images.File) (file *DeviceFile, code *kpackCode, err error) {
 	found, err := f.Unwrapped()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	memory, err := s.budget.Reserve(ctx, describedMemory*int64(len(found)))
 	if err != nil {
-		return nil, &images.PlaceError{Place: f.Name(), Err: err}
+		return nil, nil, &images.PlaceError{Place: f.Name(), Err: err}
 	}
 	defer memory.Release()
 	if len(found) == 0 {
-		_, entries, err := kpackImages(f)
-		if err != nil {
-			return nil, err
+		if code, err = readKpack(f); err != nil {
+			return nil, nil, err
 		}
-		for _, e := range entries {
-			found = append(found, kpackImage(f, e))
+		if code != nil {
+			for _, e := range code.entries {
+				found = append(found, kpackImage(f, e))
+			}
 		}
 	}
 	if len(found) == 0 {
@@ -138,10 +140,10 @@ func (s *Session) inspect(ctx context.Context, f *images.File) (*DeviceFile, err
 			return nil
 		})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return &DeviceFile{Name: f.Name(), Size: f.Content().Len(), Found: found}, nil
+	return &DeviceFile{Name: f.Name(), Size: f.Content().Len(), Found: found}, code, nil
 }
 
 // describeCodeObject describes a file that is device code itself. It returns

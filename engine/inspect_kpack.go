@@ -10,28 +10,35 @@ import (
 	"github.com/rules-offload/rules_offload/internal/kpack"
 )
 
-// kpackImages returns the code objects of a kpack archive, and for other files nil. Code objects
-// that entries share are one image.
-func kpackImages(f *images.File) (archive *kpack.Archive, entries []*kpack.Entry, err error) {
+// kpackCode are the code objects of a kpack archive. Those that entries share are one.
+type kpackCode struct {
+	scheme  kpack.Scheme
+	entries []*kpack.Entry
+}
+
+// readKpack returns the code objects of a kpack archive, and for other files nil.
+func readKpack(f *images.File) (*kpackCode, error) {
 	data := f.Content()
 	if !kpack.Is(data.Bytes()) {
-		return nil, nil, nil
+		return nil, nil
 	}
-	err = guard.Contain(func() (err error) {
+	var archive *kpack.Archive
+	err := guard.Contain(func() (err error) {
 		archive, err = kpack.Parse(data)
 		return err
 	})
 	if err != nil {
-		return nil, nil, &images.PlaceError{Place: f.Name(), Err: err}
+		return nil, &images.PlaceError{Place: f.Name(), Err: err}
 	}
+	code := &kpackCode{scheme: archive.Scheme}
 	seen := make(map[int]bool)
 	for i := range archive.Entries {
 		if e := &archive.Entries[i]; !seen[e.Ordinal] {
 			seen[e.Ordinal] = true
-			entries = append(entries, e)
+			code.entries = append(code.entries, e)
 		}
 	}
-	return archive, entries, nil
+	return code, nil
 }
 
 // kpackImage describes the place of a code object of an archive.
@@ -43,12 +50,12 @@ func kpackImage(f *images.File, e *kpack.Entry) *images.DeviceImage {
 }
 
 // describeKpack describes the code objects of an archive, in sequence.
-func (d *describer) describeKpack(ctx context.Context, archive *kpack.Archive, entries []*kpack.Entry) error {
-	for i, e := range entries {
+func (d *describer) describeKpack(ctx context.Context, code *kpackCode) error {
+	for i, e := range code.entries {
 		found := d.file.Found[i]
 		d.file.Images[i] = kernels.Image{Index: i, ID: found.ID, Size: found.Size, Arch: found.Arch}
 		err := func() error {
-			body, memory, err := e.Content(ctx, d.session.budget, archive.Scheme)
+			body, memory, err := e.Content(ctx, d.session.budget, code.scheme)
 			if err != nil {
 				return d.wrap(i, err)
 			}

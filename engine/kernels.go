@@ -23,18 +23,15 @@ const maxKernels = 1 << 20
 
 // kernels describes the images in an open file with their kernels, without demangled names.
 func (s *Session) kernels(ctx context.Context, f *images.File, opt InspectOptions) (*DeviceFile, error) {
-	file, err := s.inspect(ctx, f)
+	file, code, err := s.inspect(ctx, f)
 	if err != nil {
 		return nil, err
 	}
 	file.Images = make([]kernels.Image, len(file.Found))
-	d := describer{session: s, open: f, file: file, hash: opt.Hash, sources: opt.Sources, visit: opt.Visit, left: maxKernels}
-	archive, entries, err := kpackImages(f)
-	switch {
-	case err != nil:
-	case archive != nil && len(entries) == len(file.Found):
-		err = d.describeKpack(ctx, archive, entries)
-	default:
+	d := describer{session: s, open: f, file: file, opt: opt, left: maxKernels}
+	if code != nil && len(code.entries) > 0 {
+		err = d.describeKpack(ctx, code)
+	} else {
 		err = d.describe(ctx)
 	}
 	if err != nil {
@@ -48,9 +45,7 @@ type describer struct {
 	session *Session
 	open    *images.File
 	file    *DeviceFile
-	hash    bool
-	sources bool
-	visit   func(i int, data []byte) error
+	opt     InspectOptions
 	left    int // the number of kernels that may still be read
 }
 
@@ -111,17 +106,17 @@ func (d *describer) describe(ctx context.Context) error {
 // image describes image i.
 func (d *describer) image(i int, data []byte) error {
 	img := &d.file.Images[i]
-	if d.hash {
+	if d.opt.Hash {
 		img.Hash = xxhash.Sum64(data)
 	}
 	if err := img.Describe(data, img.Arch); err != nil {
 		return d.wrap(i, err)
 	}
-	if d.sources {
+	if d.opt.Sources {
 		img.ReadSources(data)
 	}
-	if d.visit != nil {
-		return d.visit(i, data)
+	if d.opt.Visit != nil {
+		return d.opt.Visit(i, data)
 	}
 	return nil
 }

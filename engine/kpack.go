@@ -75,26 +75,44 @@ type KpackWrapper struct {
 
 // KpackList describes archives, and libraries and programs that have a marker.
 func (s *Session) KpackList(ctx context.Context, names []string) (list []KpackFile, err error) {
+	err = s.readKpacks(names, func(input *files.Input, a *kpack.Archive, h *kpack.Host) {
+		if h != nil {
+			list = append(list, KpackFile{Host: describeHost(input.Name(), h)})
+		} else {
+			list = append(list, KpackFile{Archive: describeArchive(input.Name(), a)})
+		}
+	}, nil)
+	return list, err
+}
+
+// readKpacks calls fn with archives, and with files that have a marker, and then end, if it is not nil,
+// while all of them are open.
+func (s *Session) readKpacks(names []string, fn func(input *files.Input, a *kpack.Archive, h *kpack.Host), end func() error) error {
 	inputs, err := s.openAll(names)
 	defer closeAll(inputs)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	err = guard.Contain(func() error {
+	return guard.Contain(func() error {
 		for _, input := range inputs {
-			a, h, err := openKpack(input)
-			if err != nil {
-				return err
-			}
-			if h != nil {
-				list = append(list, KpackFile{Host: describeHost(input.Name(), h)})
+			var a *kpack.Archive
+			var h *kpack.Host
+			var err error
+			if kpack.Is(input.Bytes()) {
+				a, err = kpack.Parse(input.All())
 			} else {
-				list = append(list, KpackFile{Archive: describeArchive(input.Name(), a)})
+				h, err = kpack.ParseHost(input.All())
 			}
+			if err != nil {
+				return in(input, err)
+			}
+			fn(input, a, h)
 		}
-		return nil
+		if end == nil {
+			return nil
+		}
+		return end()
 	})
-	return list, err
 }
 
 func describeHost(name string, h *kpack.Host) *KpackHost {
@@ -128,16 +146,6 @@ func describeArchive(name string, a *kpack.Archive) *KpackArchive {
 	return d
 }
 
-// openKpack reads an archive, or a file with a marker.
-func openKpack(input *files.Input) (a *kpack.Archive, h *kpack.Host, err error) {
-	if kpack.Is(input.Bytes()) {
-		a, err = kpack.Parse(input.All())
-	} else {
-		h, err = kpack.ParseHost(input.All())
-	}
-	return a, h, in(input, err)
-}
-
 // KpackExtractOptions are the options of KpackExtract.
 type KpackExtractOptions struct {
 	Input string
@@ -166,22 +174,20 @@ func (s *Session) KpackExtract(ctx context.Context, opt KpackExtractOptions) (wr
 				return err
 			}
 		}
-		outputs := make([]*files.Output, len(chosen))
-		for i, e := range chosen {
+		for _, e := range chosen {
 			name := opt.Output
 			if opt.OutputDir != "" {
 				name = opt.OutputDir + "/" + entryFile(e)
 			}
-			if outputs[i], err = out.Create(name); err != nil {
+			if _, err := out.WriteFile(name, func(w *files.Output) error {
+				if err := e.WriteTo(ctx, s.budget, w, a.Scheme); err != nil {
+					return in(input, fmt.Errorf("%s for %s: %w", e.Key, e.Arch, err))
+				}
+				return nil
+			}); err != nil {
 				return err
 			}
 			written = append(written, name)
-			if err := e.WriteTo(ctx, s.budget, outputs[i], a.Scheme); err != nil {
-				return in(input, fmt.Errorf("%s for %s: %w", e.Key, e.Arch, err))
-			}
-			if err := outputs[i].Close(); err != nil {
-				return err
-			}
 		}
 		return nil
 	})
@@ -255,24 +261,14 @@ type KpackProblem struct {
 // individually and against each other. The error is about the first problem that
 // is not a warning.
 func (s *Session) KpackVerify(ctx context.Context, names []string) (problems []KpackProblem, err error) {
-	inputs, err := s.openAll(names)
-	defer closeAll(inputs)
-	if err != nil {
-		return nil, err
-	}
 	v := kpack.Verifier{Budget: s.budget}
-	err = guard.Contain(func() error {
-		for _, input := range inputs {
-			a, h, err := openKpack(input)
-			if err != nil {
-				return err
-			}
-			if a != nil {
-				v.Archive(ctx, input.Name(), a)
-			} else {
-				v.Host(input.Name(), h, input.All())
-			}
+	err = s.readKpacks(names, func(input *files.Input, a *kpack.Archive, h *kpack.Host) {
+		if a != nil {
+			v.Archive(ctx, input.Name(), a)
+		} else {
+			v.Host(input.Name(), h, input.All())
 		}
+	}, func() error {
 		v.Finish()
 		if err := context.Cause(ctx); err != nil {
 			return err

@@ -22,17 +22,24 @@ type KpackSplitOptions struct {
 	Dir, Group string
 	// Name is the library's name in keys; the file name of Output if empty.
 	Name string
-	// Uncompressed stores code objects as they are, instead of with zstd at Level.
-	Uncompressed bool
-	Level        int
-	// Archs are the targets that get an archive; if empty, all targets do.
-	Archs []string
 	// SearchPath is the path of the archives relative to the directory of the
 	// library. If empty, it is derived from Output and Dir.
 	SearchPath string
 	Append     bool // whether the code is added to existing archives
-	Complete   bool // see kpack.SplitOptions
-	Verify     bool // see PruneOptions
+	SplitSettings
+}
+
+// SplitSettings are the options of splitting a library that do not depend on where its parts are.
+type SplitSettings struct {
+	// Archs are the targets that get an archive; if empty, all targets do.
+	Archs []string
+	// Uncompressed stores code objects as they are, instead of with zstd at Level.
+	Uncompressed bool
+	Level        int
+	// Complete adds code for a processor to the archives of its variants, if a source has no code for
+	// them, because older runtimes search only one archive.
+	Complete bool
+	Verify   bool // see PruneOptions
 }
 
 // KpackSplitReport describes what KpackSplit wrote.
@@ -188,9 +195,14 @@ func (s *Session) writeLinked(input *files.Input, out *files.Outputs, output str
 type KpackMergeOptions struct {
 	Input, Output string
 	Archives      []string
-	Compress      bool
-	Level         int
-	Verify        bool // see PruneOptions
+	MergeSettings
+}
+
+// MergeSettings are the options of merging a library that do not depend on where its parts are.
+type MergeSettings struct {
+	Compress bool // bundles
+	Level    int  // of compression
+	Verify   bool // see PruneOptions
 }
 
 // KpackMerge writes a library with the device code that archives contain for

@@ -15,12 +15,7 @@ import (
 
 // KpackTreeReport describes what KpackSplitTree wrote.
 type KpackTreeReport struct {
-	Input      string `json:"input"`
-	Output     string `json:"output"`
-	Count      int    `json:"count"`       // of files, each once
-	Links      int    `json:"links"`       // symbolic and hard links
-	SizeBefore int64  `json:"size_before"` // bytes of all files
-	SizeAfter  int64  `json:"size_after"`  // without archives
+	TreeReport
 	// Files are the libraries and programs that were split, by path.
 	Files    []KpackSplitReport `json:"files"`
 	Archives []KpackArchiveFile `json:"archives"`
@@ -31,7 +26,7 @@ type KpackTreeReport struct {
 // directories, Dir is one in Output. The names of libraries in keys are their paths.
 // Other files are copied, and links are preserved.
 func (s *Session) KpackSplitTree(ctx context.Context, opt KpackSplitOptions) (KpackTreeReport, error) {
-	report := KpackTreeReport{Input: opt.Input, Output: opt.Output, Files: []KpackSplitReport{}, Archives: []KpackArchiveFile{}, Warnings: []string{}}
+	report := KpackTreeReport{TreeReport: TreeReport{Input: opt.Input, Output: opt.Output}, Files: []KpackSplitReport{}, Archives: []KpackArchiveFile{}, Warnings: []string{}}
 	dir := filepath.ToSlash(filepath.Clean(opt.Dir))
 	if !filepath.IsLocal(opt.Dir) || dir == "." {
 		return report, fmt.Errorf("%s: expected a path inside the new directory, such as .kpack", opt.Dir)

@@ -11,14 +11,19 @@ import (
 	"github.com/rules-offload/rules_offload/internal/prune"
 )
 
-// PruneTreeReport describes what PruneTree did with the files of a directory.
-type PruneTreeReport struct {
+// TreeReport describes a directory that was copied with changes to some of its files.
+type TreeReport struct {
 	Input      string `json:"input"`
 	Output     string `json:"output"`
 	Count      int    `json:"count"`       // of files, each once
 	Links      int    `json:"links"`       // symbolic and hard links
 	SizeBefore int64  `json:"size_before"` // bytes of all files
-	SizeAfter  int64  `json:"size_after"`
+	SizeAfter  int64  `json:"size_after"`  // without archives
+}
+
+// PruneTreeReport describes what PruneTree did with the files of a directory.
+type PruneTreeReport struct {
+	TreeReport
 	// Files are the files with device code, by path.
 	Files []PruneReport `json:"files"`
 	// Warnings are about files that were copied without reading them.
@@ -29,7 +34,7 @@ type PruneTreeReport struct {
 // are copied and links are preserved. With an error, the new directory is not
 // created.
 func (s *Session) PruneTree(ctx context.Context, opt PruneOptions) (PruneTreeReport, error) {
-	report := PruneTreeReport{Input: opt.Input, Output: opt.Output, Files: []PruneReport{}, Warnings: []string{}}
+	report := PruneTreeReport{TreeReport: TreeReport{Input: opt.Input, Output: opt.Output}, Files: []PruneReport{}, Warnings: []string{}}
 	o, replacements, err := s.pruneOptions(&opt)
 	defer closeAll(replacements)
 	if err != nil {

@@ -178,7 +178,7 @@ func TestKpackSplitTree(t *testing.T) {
 	for _, scheme := range []kpack.Scheme{kpack.None, kpack.Zstd} {
 		t.Run(string(scheme), func(t *testing.T) {
 			out := out + string(scheme)
-			report, err := treeSession().KpackSplitTree(context.Background(), KpackSplitOptions{Input: in, Output: out, Dir: ".kpack", Group: "g", Uncompressed: scheme == kpack.None, Verify: true})
+			report, err := treeSession().KpackSplitTree(context.Background(), KpackSplitOptions{Input: in, Output: out, Dir: ".kpack", Group: "g", SplitSettings: SplitSettings{Uncompressed: scheme == kpack.None, Verify: true}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -233,7 +233,7 @@ func TestKpackSplitTree(t *testing.T) {
 			opt  KpackSplitOptions
 			want string
 		}{
-			"archs":  {KpackSplitOptions{Dir: ".kpack", Group: "g", Archs: []string{"gfx906"}}, "no file has code for the targets"},
+			"archs":  {KpackSplitOptions{Dir: ".kpack", Group: "g", SplitSettings: SplitSettings{Archs: []string{"gfx906"}}}, "no file has code for the targets"},
 			"group":  {KpackSplitOptions{Dir: ".kpack", Group: "a/b"}, "expected a name without slashes"},
 			"folder": {KpackSplitOptions{Dir: "../out", Group: "g"}, "expected a path inside"},
 		} {
@@ -256,7 +256,7 @@ func TestKpackComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	report, err := treeSession().KpackSplit(context.Background(), KpackSplitOptions{
-		Input: input, Output: filepath.Join(dir, "out.so"), Dir: filepath.Join(dir, "k"), Group: "g", Uncompressed: true, Complete: true,
+		Input: input, Output: filepath.Join(dir, "out.so"), Dir: filepath.Join(dir, "k"), Group: "g", SplitSettings: SplitSettings{Uncompressed: true, Complete: true},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -277,7 +277,7 @@ func TestKpackSPIRV(t *testing.T) {
 	if err := os.WriteFile(input, hipLibrary(t, []string{"gfx90a", "amdgcnspirv"}), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	opt := KpackSplitOptions{Input: input, Output: filepath.Join(dir, "out.so"), Dir: filepath.Join(dir, "k"), Group: "g", Uncompressed: true}
+	opt := KpackSplitOptions{Input: input, Output: filepath.Join(dir, "out.so"), Dir: filepath.Join(dir, "k"), Group: "g", SplitSettings: SplitSettings{Uncompressed: true}}
 	if _, err := treeSession().KpackSplit(context.Background(), opt); err == nil || !strings.Contains(err.Error(), "do not load amdgcnspirv") {
 		t.Errorf("error %v", err)
 	}

@@ -19,10 +19,8 @@ type WheelMergeOptions struct {
 	// Inputs are a host wheel and device wheels, in any order.
 	Inputs    []string
 	OutputDir string
-	Compress  bool // bundles
-	Level     int
-	Verify    bool      // see PruneOptions
-	Modified  time.Time // see WheelSplitOptions
+	MergeSettings
+	Modified time.Time // see WheelSplitOptions
 }
 
 // WheelMergeReport describes what WheelMerge wrote.

@@ -20,12 +20,7 @@ type WheelSplitOptions struct {
 	// DeviceName is the name of the projects of device wheels without the GPU; it must end in
 	// "-device". If empty, it is derived from the name of the input.
 	DeviceName string
-	// Archs are the targets whose code is kept; if empty, all are.
-	Archs        []string
-	Uncompressed bool // see KpackSplitOptions
-	Level        int
-	Complete     bool
-	Verify       bool
+	SplitSettings
 	// Modified is the time of new members; if zero, they have that of METADATA.
 	Modified time.Time
 }
@@ -180,8 +175,7 @@ func (w *wheelSplit) splitScheme(ctx context.Context, prefix string, fat map[str
 	}
 	dir := path.Join(top, ".kpack")
 	report, err := w.temp.KpackSplitTree(ctx, KpackSplitOptions{
-		Input: tree, Output: "split/" + tree, Dir: dir, Group: wheel.Escape(w.in.Metadata.Get("Name")),
-		Archs: w.opt.Archs, Uncompressed: w.opt.Uncompressed, Level: w.opt.Level, Complete: w.opt.Complete, Verify: w.opt.Verify,
+		Input: tree, Output: "split/" + tree, Dir: dir, Group: wheel.Escape(w.in.Metadata.Get("Name")), SplitSettings: w.opt.SplitSettings,
 	})
 	if err != nil {
 		return err
@@ -287,11 +281,7 @@ func (w *wheelSplit) deviceMetadata(d *deviceWheel) *wheel.Headers {
 	h.Add("Name", d.Project)
 	h.Add("Version", host.Get("Version"))
 	h.Add("Summary", fmt.Sprintf("Device code of %s for %s", host.Get("Name"), strings.Join(d.archs, ", ")))
-	for _, key := range []string{"Home-page", "Project-URL", "Author", "Author-email", "License", "License-Expression", "Requires-Python"} {
-		for _, value := range host.All(key) {
-			h.Add(key, value)
-		}
-	}
+	h.Copy(host, "Home-page", "Project-URL", "Author", "Author-email", "License", "License-Expression", "Requires-Python")
 	h.Add("Requires-Dist", wheel.Normalize(host.Get("Name"))+"=="+host.Get("Version"))
 	return h
 }
@@ -299,14 +289,8 @@ func (w *wheelSplit) deviceMetadata(d *deviceWheel) *wheel.Headers {
 // deviceInfo returns the file WHEEL of a device wheel, which has the tags of the host wheel.
 func (w *wheelSplit) deviceInfo() *wheel.Headers {
 	h := &wheel.Headers{}
-	for _, key := range []string{"Wheel-Version", "Generator", "Root-Is-Purelib", "Tag", "Build"} {
-		values := w.in.Info.All(key)
-		if key == "Generator" {
-			values = []string{"offload"}
-		}
-		for _, value := range values {
-			h.Add(key, value)
-		}
-	}
+	h.Copy(w.in.Info, "Wheel-Version")
+	h.Add("Generator", "offload")
+	h.Copy(w.in.Info, "Root-Is-Purelib", "Tag", "Build")
 	return h
 }

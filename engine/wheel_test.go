@@ -91,7 +91,7 @@ func onlyWheels(t testing.TB, dir string, count int) {
 func TestWheelSplitMerge(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	input := demoWheel(t, dir)
-	opt := WheelSplitOptions{Input: input, OutputDir: filepath.Join(dir, "dist"), Level: 3, Verify: true}
+	opt := WheelSplitOptions{Input: input, OutputDir: filepath.Join(dir, "dist"), SplitSettings: SplitSettings{Level: 3, Verify: true}}
 	report, err := wheelSession().WheelSplit(ctx, opt)
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestWheelSplitMerge(t *testing.T) {
 
 	// All of it together is the original, whatever the order of the arguments.
 	slices.Reverse(all)
-	merge := WheelMergeOptions{Inputs: all, OutputDir: filepath.Join(dir, "merged"), Verify: true}
+	merge := WheelMergeOptions{Inputs: all, OutputDir: filepath.Join(dir, "merged"), MergeSettings: MergeSettings{Verify: true}}
 	merged, err := wheelSession().WheelMerge(ctx, merge)
 	if err != nil {
 		t.Fatal(err)
@@ -193,8 +193,8 @@ func TestWheelFamilies(t *testing.T) {
 	script := fixture.WheelFile{Name: "demo_pkg-1.0.data/scripts/run", Text: string(hipLibrary(t, []string{"gfx942"})), Mode: 0o755}
 	input := demoWheel(t, dir, lib, script, fixture.WheelFile{Name: "top.so", Text: string(hipLibrary(t, []string{"gfx1100"}))})
 	opt := WheelSplitOptions{
-		Input: input, OutputDir: filepath.Join(dir, "dist"), DeviceName: "Demo.ROCm-device", Uncompressed: true,
-		Families: []WheelFamily{{"cdna", []string{"gfx90a", "gfx942"}}}, Modified: time.Date(2025, 5, 5, 5, 5, 6, 0, time.UTC),
+		Input: input, OutputDir: filepath.Join(dir, "dist"), DeviceName: "Demo.ROCm-device",
+		Families: []WheelFamily{{"cdna", []string{"gfx90a", "gfx942"}}}, Modified: time.Date(2025, 5, 5, 5, 5, 6, 0, time.UTC), SplitSettings: SplitSettings{Uncompressed: true},
 	}
 	report, err := wheelSession().WheelSplit(ctx, opt)
 	if err != nil {
@@ -286,7 +286,7 @@ func TestWheelPrune(t *testing.T) {
 	}
 	split := func(out, name string) WheelSplitReport {
 		t.Helper()
-		report, err := wheelSession().WheelSplit(ctx, WheelSplitOptions{Input: name, OutputDir: filepath.Join(dir, out), Level: 3})
+		report, err := wheelSession().WheelSplit(ctx, WheelSplitOptions{Input: name, OutputDir: filepath.Join(dir, out), SplitSettings: SplitSettings{Level: 3}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -388,6 +388,31 @@ func TestWheelFaults(t *testing.T) {
 		}
 		if _, err := os.Stat(filepath.Join(dir, "out")); err == nil {
 			t.Fatalf("%s %s leaves its directory", test.call, test.input)
+		}
+	}
+}
+
+// A damaged member is the error, whichever members are written to temporary files at the same time.
+func TestWheelDamagedMember(t *testing.T) {
+	dir := t.TempDir()
+	name := demoWheel(t, dir)
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(data, []byte("source 0 for gfx90a:xnack-")) // in the member that is not compressed
+	if at < 0 {
+		t.Fatal("the wheel has no stored library")
+	}
+	data[at] ^= 0xff
+	if err := os.WriteFile(name, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const want = `"demo_pkg/_b.so" is damaged`
+	for range 50 {
+		_, err := wheelSession().WheelPrune(t.Context(), WheelPruneOptions{Inputs: []string{name}, OutputDir: filepath.Join(dir, "out"), Keep: []string{"gfx942"}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Fatalf("got %v, want an error with %s", err, want)
 		}
 	}
 }

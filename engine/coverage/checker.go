@@ -51,7 +51,7 @@ func Check(ctx context.Context, s *engine.Session, opt Options) (*Report, error)
 			if err != nil {
 				return nil, err
 			}
-			found.Files = []FileReport{*f}
+			found.Files = []FileReport{f}
 		default:
 			if found.Files, err = c.folders(input.folders); err != nil {
 				return nil, err
@@ -61,7 +61,7 @@ func Check(ctx context.Context, s *engine.Session, opt Options) (*Report, error)
 				return nil, fmt.Errorf("%s: no file with device code in the directory or its subdirectories", input.name)
 			}
 		}
-		found.Sort()
+		slices.SortStableFunc(found.Files, func(a, b FileReport) int { return strings.Compare(a.File, b.File) })
 		report.Files = append(report.Files, found.Files...)
 	}
 	if len(report.Files) == 0 {
@@ -179,8 +179,8 @@ func (c *checker) folders(folders []files.Folder) ([]FileReport, error) {
 			if err != nil {
 				return nil, err
 			}
-			if !f.HostOnly() {
-				list = append(list, *f)
+			if !slices.ContainsFunc(f.GPUs, func(g GPUReport) bool { return g.Verdict == HostOnly }) {
+				list = append(list, f)
 			}
 		}
 	}
@@ -197,25 +197,22 @@ func (c *checker) isArchive(name string) (bool, error) {
 }
 
 // file reports on one file.
-func (c *checker) file(name string) (*FileReport, error) {
+func (c *checker) file(name string) (FileReport, error) {
 	found, err := c.code(name)
 	if err != nil {
-		return nil, err
+		return FileReport{}, err
 	}
-	var r FileReport
 	switch m := found.marker; {
 	case m == nil:
-		r = Ask(name, ofDevices(found.bundles), c.gpus)
+		return Ask(name, ofDevices(found.bundles), c.gpus), nil
 	case m.fault != "":
-		r = unreadable(name, c.gpus, m.fault)
-	default:
-		paths, err := c.search(name, m)
-		if err != nil {
-			return nil, err
-		}
-		r = askSplit(&split{name, ofDevices(found.bundles), m.sources, paths}, c.gpus)
+		return unreadable(name, c.gpus, m.fault), nil
 	}
-	return &r, nil
+	paths, err := c.search(name, found.marker)
+	if err != nil {
+		return FileReport{}, err
+	}
+	return askSplit(&split{name, ofDevices(found.bundles), found.marker.sources, paths}, c.gpus), nil
 }
 
 // code is what a file has for GPUs. Nothing in it refers to the bytes of the file.

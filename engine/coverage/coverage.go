@@ -49,8 +49,8 @@ type Report struct {
 type FileReport struct {
 	File string      `json:"file"`
 	GPUs []GPUReport `json:"gpus"`
-	// Note describes a special property of the file, or is "".
-	Note string `json:"-"`
+
+	note string // describes a special property of the file, or is ""
 }
 
 // GPUReport is the result for a GPU.
@@ -168,16 +168,6 @@ func (f *FileReport) covered() bool {
 	return !slices.ContainsFunc(f.GPUs, func(g GPUReport) bool { return g.Verdict != Yes })
 }
 
-// HostOnly reports whether the file has no device code.
-func (f *FileReport) HostOnly() bool {
-	return slices.ContainsFunc(f.GPUs, func(g GPUReport) bool { return g.Verdict == HostOnly })
-}
-
-// Sort orders the files by name.
-func (r *Report) Sort() {
-	slices.SortStableFunc(r.Files, func(a, b FileReport) int { return cmp.Compare(a.File, b.File) })
-}
-
 // Missing describes in one line which GPUs do not find code, and in which
 // files.
 func (r *Report) Missing() string {
@@ -206,17 +196,12 @@ func (r *Report) Missing() string {
 	return strings.Join(parts, "; ")
 }
 
-// Explain describes the code that a GPU does not find in the file.
-func (f *FileReport) Explain(g *GPUReport) string {
-	return f.noted(g.GPU + ": " + g.explain())
-}
-
 // noted adds the note of the file to a text.
 func (f *FileReport) noted(text string) string {
-	if f.Note == "" {
+	if f.note == "" {
 		return text
 	}
-	return text + " (" + f.Note + ")"
+	return text + " (" + f.note + ")"
 }
 
 // explain describes the code that a GPU does not find.

@@ -191,7 +191,7 @@ func TestFile(t *testing.T) {
 		want := FileReport{File: "f", GPUs: []GPUReport{{GPU: "gfx900", Verdict: Partly, Modes: []ModeReport{
 			{Mode: "gfx900:xnack-", Verdict: Yes, How: &how, Entry: &entry}, {Mode: "gfx900:xnack+", Verdict: No},
 		}}}}
-		if diff := cmp.Diff(want, r); diff != "" {
+		if diff := cmp.Diff(want, r, cmp.AllowUnexported(FileReport{})); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 		all := Report{Files: []FileReport{r}}

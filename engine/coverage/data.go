@@ -32,7 +32,7 @@ func (c *checker) data(folders []files.Folder) (rest []files.Folder, list []File
 			if err != nil {
 				return nil, nil, err
 			}
-			data[i] = datum{f.Name, f.Processor, fault.Text}
+			data[i] = datum{f, fault.Text}
 		}
 		list = append(list, askData(d.Name, data, c.gpus))
 	}
@@ -93,21 +93,20 @@ func (c *checker) checkData(f *rocmdata.File) (rocmdata.Fault, error) {
 // datum is a file of a directory with data for GPUs that is no code object: a database of MIOpen or an
 // archive of AOTriton.
 type datum struct {
-	name      string
-	processor string // each x stands for a digit: gfx11xx
-	fault     string // why the file cannot be used, or ""
+	*rocmdata.File
+	fault string // why the file cannot be used, or ""
 }
 
 // fits reports whether the data is for a processor, and how many characters of its name are exact.
 func (d *datum) fits(processor string) (exact int, ok bool) {
-	if len(d.processor) != len(processor) {
+	if len(d.Processor) != len(processor) {
 		return 0, false
 	}
 	for i := range len(processor) {
 		switch {
-		case d.processor[i] == processor[i]:
+		case d.Processor[i] == processor[i]:
 			exact++
-		case d.processor[i] != 'x' && d.processor[i] != 'X':
+		case d.Processor[i] != 'x' && d.Processor[i] != 'X':
 			return 0, false
 		}
 	}
@@ -118,7 +117,7 @@ func (d *datum) fits(processor string) (exact int, ok bool) {
 // it has no such files, for the smallest family that has it.
 func askData(folder string, data []datum, gpus []GPU) FileReport {
 	r := report(folder, gpus, func(m Mode) []answer { return []answer{findData(folder, data, m)} })
-	r.Note = r.reason()
+	r.note = r.reason()
 	return r
 }
 
@@ -138,16 +137,16 @@ func findData(folder string, data []datum, m Mode) answer {
 	if len(found) == 0 {
 		return answer{verdict: No, place: &Place{Reason: fmt.Sprintf("%s has no file for %s", folder, m.Processor)}}
 	}
-	place := &Place{Archive: found[0].name, Target: found[0].processor}
+	place := &Place{Archive: found[0].Name, Target: found[0].Processor}
 	var faults []string
 	for _, d := range found {
 		if d.fault != "" {
-			faults = append(faults, d.name+": "+d.fault)
+			faults = append(faults, d.Name+": "+d.fault)
 		} else if len(faults) > 0 && strings.HasPrefix(faults[0], place.Archive+": ") {
-			place.Archive = d.name
+			place.Archive = d.Name
 		}
 	}
-	a := answer{verdict: Yes, how: Data, entry: found[0].processor, place: place}
+	a := answer{verdict: Yes, how: Data, entry: found[0].Processor, place: place}
 	if len(faults) > 0 {
 		place.Reason = strings.Join(faults[:min(len(faults), 3)], "; ")
 		if a.verdict = Partly; len(faults) == len(found) {

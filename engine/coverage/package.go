@@ -335,7 +335,7 @@ func (p *packageCheck) covers() error {
 	for _, f := range list {
 		for _, g := range f.GPUs {
 			if g.Verdict != Yes {
-				p.fault(f.File, FaultMissing, "package the code for "+g.GPU, "%s", f.Explain(&g))
+				p.fault(f.File, FaultMissing, "package the code for "+g.GPU, "%s", f.noted(g.GPU+": "+g.explain()))
 			}
 		}
 	}

@@ -36,28 +36,22 @@ func (p *packageCheck) library(f *file) error {
 	}
 	archives := p.searched(paths)
 	if len(archives) == 0 {
-		var patterns []string
-		for _, path := range paths {
-			patterns = append(patterns, path.pattern)
-		}
-		p.fault(f.name, FaultMissing, fixArchive, "its code is in archives that do not exist: %s", strings.Join(patterns, ", "))
+		p.fault(f.name, FaultMissing, fixArchive, "its code is in archives that do not exist: %s", patterns(paths))
 		return nil
 	}
 	held := make(map[string]map[string][]entry) // by key and target
 	known := make(map[string]bool)              // kernels
 	targets := make(map[string]bool)
-	for _, a := range archives {
-		for _, e := range a.entries() {
-			if !f.marker.keys[e.Key] {
-				continue
-			}
-			if held[e.Key] == nil {
-				held[e.Key] = make(map[string][]entry)
-			}
-			held[e.Key][e.Arch] = append(held[e.Key][e.Arch], e)
-			targets[e.Arch] = true
-			for _, name := range e.kernels() {
-				known[name] = true
+	for _, key := range f.marker.sources {
+		held[key] = make(map[string][]entry)
+		for _, a := range archives {
+			for arch, e := range a.byKey[key] {
+				e := entry{e, a}
+				held[key][arch] = append(held[key][arch], e)
+				targets[arch] = true
+				for _, name := range e.kernels() {
+					known[name] = true
+				}
 			}
 		}
 	}

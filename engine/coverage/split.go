@@ -65,7 +65,7 @@ func askSplit(s *split, gpus []GPU) FileReport {
 		sources = append(sources, s.source(key))
 	}
 	r := askSources(s.file, sources, gpus)
-	r.Note = r.reason()
+	r.note = r.reason()
 	return r
 }
 
@@ -73,7 +73,7 @@ func askSplit(s *split, gpus []GPU) FileReport {
 // found for the given reason.
 func unreadable(file string, gpus []GPU, reason string) FileReport {
 	r := report(file, gpus, func(Mode) []answer { return []answer{{verdict: No, place: &Place{Reason: reason}}} })
-	r.Note = reason
+	r.note = reason
 	return r
 }
 
@@ -207,9 +207,14 @@ func (s *splitSource) missing(m Mode, archives []*archive, searches []searched) 
 	if len(reasons) > 0 {
 		return strings.Join(reasons, "; ")
 	}
-	var patterns []string
-	for _, p := range s.split.paths {
-		patterns = append(patterns, p.pattern)
+	return fmt.Sprintf("no archive %s exists for %s", patterns(s.split.paths), m)
+}
+
+// patterns lists search paths.
+func patterns(paths []searchPath) string {
+	list := make([]string, len(paths))
+	for i := range paths {
+		list[i] = paths[i].pattern
 	}
-	return fmt.Sprintf("no archive %s exists for %s", strings.Join(patterns, ", "), m)
+	return strings.Join(list, ", ")
 }

@@ -157,7 +157,7 @@ func TestCoversSplit(t *testing.T) {
 					}
 					output := filepath.Join(split, "lib", "a.so")
 					if _, err := newSession().KpackSplit(t.Context(), engine.KpackSplitOptions{
-						Input: input, Output: output, Dir: filepath.Join(split, ".kpack"), Group: "g", Complete: complete, Uncompressed: plain,
+						Input: input, Output: output, Dir: filepath.Join(split, ".kpack"), Group: "g", SplitSettings: engine.SplitSettings{Complete: complete, Uncompressed: plain},
 					}); err != nil {
 						t.Fatal(err)
 					}
@@ -197,7 +197,7 @@ func TestCoversOlderRuntimes(t *testing.T) {
 		input := filepath.Join(dir, "a.so")
 		putFile(t, input, loadableLibrary(t, []string{"gfx90a:xnack-", "gfx90a:xnack+"}, []string{"gfx90a"}))
 		output := filepath.Join(dir, "out.so")
-		if _, err := newSession().KpackSplit(t.Context(), engine.KpackSplitOptions{Input: input, Output: output, Dir: filepath.Join(dir, "k"), Group: "g", Complete: complete}); err != nil {
+		if _, err := newSession().KpackSplit(t.Context(), engine.KpackSplitOptions{Input: input, Output: output, Dir: filepath.Join(dir, "k"), Group: "g", SplitSettings: engine.SplitSettings{Complete: complete}}); err != nil {
 			t.Fatal(err)
 		}
 		m := covers(t, output, "gfx90a:sramecc+:xnack-").Files[0].GPUs[0].Modes[0]

@@ -2,61 +2,56 @@ package target
 
 import "strings"
 
-// armArch is an architecture version of ARM.
-type armArch struct {
-	name    string
-	sub     SubArch
-	version int  // 4 to 9; 0 if it has none
-	mclass  bool // the microcontroller profile, which has Thumb only
+// armArchs are the architecture versions of ARM, searched in order for a name that *ends* with the
+// version in a triple, so v7s is after v7-a and "te" means ARMv5TE.
+var armArchs = []named[SubArch]{
+	{"invalid", ""},
+	{"armv4", ""},
+	{"armv4t", "v4t"},
+	{"armv5t", "v5"},
+	{"armv5te", "v5te"},
+	{"armv5tej", "v5te"},
+	{"armv6", "v6"},
+	{"armv6k", "v6k"},
+	{"armv6t2", "v6t2"},
+	{"armv6kz", "v6k"},
+	{"armv6-m", "v6m"},
+	{"armv7-a", "v7"},
+	{"armv7ve", "v7ve"},
+	{"armv7-r", "v7"},
+	{"armv7-m", "v7m"},
+	{"armv7e-m", "v7em"},
+	{"armv8-a", "v8"},
+	{"armv8.1-a", "v8.1a"},
+	{"armv8.2-a", "v8.2a"},
+	{"armv8.3-a", "v8.3a"},
+	{"armv8.4-a", "v8.4a"},
+	{"armv8.5-a", "v8.5a"},
+	{"armv8.6-a", "v8.6a"},
+	{"armv8.7-a", "v8.7a"},
+	{"armv8.8-a", "v8.8a"},
+	{"armv8.9-a", "v8.9a"},
+	{"armv9-a", "v9"},
+	{"armv9.1-a", "v9.1a"},
+	{"armv9.2-a", "v9.2a"},
+	{"armv9.3-a", "v9.3a"},
+	{"armv9.4-a", "v9.4a"},
+	{"armv9.5-a", "v9.5a"},
+	{"armv9.6-a", "v9.6a"},
+	{"armv9.7-a", "v9.7a"},
+	{"armv8-r", "v8r"},
+	{"armv8-m.base", "v8m.base"},
+	{"armv8-m.main", "v8m.main"},
+	{"armv8.1-m.main", "v8.1m.main"},
+	{"iwmmxt", "v5te"},
+	{"iwmmxt2", "v5te"},
+	{"xscale", "v5te"},
+	{"armv7s", "v7s"},
+	{"armv7k", "v7k"},
 }
 
-// armArchs is searched in order for a name that *ends* with the version in a
-// triple, so v7s is after v7-a and "te" means ARMv5TE.
-var armArchs = []armArch{
-	{"invalid", "", 0, false},
-	{"armv4", "", 4, false},
-	{"armv4t", "v4t", 4, false},
-	{"armv5t", "v5", 5, false},
-	{"armv5te", "v5te", 5, false},
-	{"armv5tej", "v5te", 5, false},
-	{"armv6", "v6", 6, false},
-	{"armv6k", "v6k", 6, false},
-	{"armv6t2", "v6t2", 6, false},
-	{"armv6kz", "v6k", 6, false},
-	{"armv6-m", "v6m", 6, true},
-	{"armv7-a", "v7", 7, false},
-	{"armv7ve", "v7ve", 7, false},
-	{"armv7-r", "v7", 7, false},
-	{"armv7-m", "v7m", 7, true},
-	{"armv7e-m", "v7em", 7, true},
-	{"armv8-a", "v8", 8, false},
-	{"armv8.1-a", "v8.1a", 8, false},
-	{"armv8.2-a", "v8.2a", 8, false},
-	{"armv8.3-a", "v8.3a", 8, false},
-	{"armv8.4-a", "v8.4a", 8, false},
-	{"armv8.5-a", "v8.5a", 8, false},
-	{"armv8.6-a", "v8.6a", 8, false},
-	{"armv8.7-a", "v8.7a", 8, false},
-	{"armv8.8-a", "v8.8a", 8, false},
-	{"armv8.9-a", "v8.9a", 8, false},
-	{"armv9-a", "v9", 9, false},
-	{"armv9.1-a", "v9.1a", 9, false},
-	{"armv9.2-a", "v9.2a", 9, false},
-	{"armv9.3-a", "v9.3a", 9, false},
-	{"armv9.4-a", "v9.4a", 9, false},
-	{"armv9.5-a", "v9.5a", 9, false},
-	{"armv9.6-a", "v9.6a", 9, false},
-	{"armv9.7-a", "v9.7a", 9, false},
-	{"armv8-r", "v8r", 8, false},
-	{"armv8-m.base", "v8m.base", 8, true},
-	{"armv8-m.main", "v8m.main", 8, true},
-	{"armv8.1-m.main", "v8.1m.main", 8, true},
-	{"iwmmxt", "v5te", 5, false},
-	{"iwmmxt2", "v5te", 5, false},
-	{"xscale", "v5te", 5, false},
-	{"armv7s", "v7s", 7, false},
-	{"armv7k", "v7k", 7, false},
-}
+// thumbOnly is the architecture version that has no instructions but Thumb's, which LLVM looks at.
+const thumbOnly = "armv6-m"
 
 // armSynonyms are other spellings of the ends of names in armArchs, except that of the hyphen before a.
 var armSynonyms = table[string]{
@@ -129,7 +124,7 @@ func armCanonicalName(s string) string {
 }
 
 // armArchOf returns the architecture version at the end of a name.
-func armArchOf(name string) armArch {
+func armArchOf(name string) named[SubArch] {
 	name = armCanonicalName(name)
 	if s, ok := armSynonyms.get(name); ok {
 		name = s
@@ -141,7 +136,7 @@ func armArchOf(name string) armArch {
 			return a
 		}
 	}
-	return armArch{}
+	return named[SubArch]{}
 }
 
 // parseARMArch recognises the versioned names of the ARM families.
@@ -159,7 +154,7 @@ func parseARMArch(s string) Arch {
 		return ArchUnknown // Thumb came with version 4
 	}
 	arch := Arch("arm")
-	if a := armArchOf(name); thumb || a.mclass && a.version == 6 {
+	if a := armArchOf(name); thumb || a.name == thumbOnly {
 		arch = "thumb"
 	} else if strings.HasPrefix(s, "arm64") || strings.HasPrefix(s, "aarch64") {
 		if big {

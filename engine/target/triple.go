@@ -231,7 +231,7 @@ func parseSubArch(s string) SubArch {
 	case strings.HasPrefix(s, amdgpu):
 		return parseISA(s[len(amdgpu):])
 	}
-	return armArchOf(s).sub
+	return armArchOf(s).value
 }
 
 // versionSuffix returns prefix+"N" if s ends in "v1.N" for a digit N of 0 to

@@ -113,6 +113,15 @@ func (h *Headers) Add(key, value string) {
 	h.fields = append(h.fields, h.field(key, value))
 }
 
+// Copy adds all fields of another file with some keys, in the order of the keys.
+func (h *Headers) Copy(from *Headers, keys ...string) {
+	for _, key := range keys {
+		for _, value := range from.All(key) {
+			h.Add(key, value)
+		}
+	}
+}
+
 func (h *Headers) field(key, value string) field {
 	newline := h.newline
 	if newline == "" {

@@ -24,7 +24,7 @@ func TestKpack(t *testing.T) {
 			all := b.run(t, b.path)
 			scheme := []kpack.Scheme{kpack.Zstd, kpack.None}[i%2]
 			opt := engine.KpackSplitOptions{
-				Input: b.path, Output: filepath.Join(b.dir, "host"), Dir: filepath.Join(b.dir, "sub", ".kpack"), Group: "g", Uncompressed: scheme == kpack.None, Level: 3, Verify: true,
+				Input: b.path, Output: filepath.Join(b.dir, "host"), Dir: filepath.Join(b.dir, "sub", ".kpack"), Group: "g", SplitSettings: engine.SplitSettings{Uncompressed: scheme == kpack.None, Level: 3, Verify: true},
 			}
 			report, err := session().KpackSplit(context.Background(), opt)
 			if err != nil {
@@ -51,7 +51,7 @@ func TestKpack(t *testing.T) {
 				for _, compress := range []bool{false, true} {
 					merged := filepath.Join(b.dir, host+"-merged")
 					err := session().KpackMerge(context.Background(), engine.KpackMergeOptions{
-						Input: filepath.Join(b.dir, host), Output: merged, Archives: archives, Compress: compress, Level: 3, Verify: true,
+						Input: filepath.Join(b.dir, host), Output: merged, Archives: archives, MergeSettings: engine.MergeSettings{Compress: compress, Level: 3, Verify: true},
 					})
 					if err != nil {
 						t.Fatal(err)
@@ -95,7 +95,7 @@ func (b *built) checkHost(t *testing.T, all string) {
 	}
 	b.survives(t, "host", got)
 	if _, err := session().KpackSplit(context.Background(), engine.KpackSplitOptions{
-		Input: host, Output: filepath.Join(b.dir, "x"), Dir: filepath.Join(b.dir, "new"), Group: "g", Uncompressed: true,
+		Input: host, Output: filepath.Join(b.dir, "x"), Dir: filepath.Join(b.dir, "new"), Group: "g", SplitSettings: engine.SplitSettings{Uncompressed: true},
 	}); err == nil || !strings.Contains(err.Error(), "already split") {
 		t.Errorf("splitting again: %v", err)
 	}

@@ -76,7 +76,7 @@ func (c *changed) ours(t *testing.T, step string, run func(out string) error) {
 func (c *changed) split(t *testing.T) {
 	dir := filepath.Join(c.dir, fmt.Sprintf("kpack-%d", len(c.steps)))
 	c.ours(t, "split", func(out string) error {
-		report, err := session().KpackSplit(context.Background(), engine.KpackSplitOptions{Input: c.path, Output: out, Dir: dir, Group: "g", Name: "lib", Level: 3})
+		report, err := session().KpackSplit(context.Background(), engine.KpackSplitOptions{Input: c.path, Output: out, Dir: dir, Group: "g", Name: "lib", SplitSettings: engine.SplitSettings{Level: 3}})
 		c.archives, c.pruned = nil, false
 		for _, a := range report.Archives {
 			c.archives = append(c.archives, a.File)

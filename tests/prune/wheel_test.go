@@ -83,7 +83,7 @@ func TestWheelInstall(t *testing.T) {
 	}
 	ctx := context.Background()
 	dist := filepath.Join(b.dir, "dist")
-	report, err := session().WheelSplit(ctx, engine.WheelSplitOptions{Input: name, OutputDir: dist, Level: 3, Verify: true})
+	report, err := session().WheelSplit(ctx, engine.WheelSplitOptions{Input: name, OutputDir: dist, SplitSettings: engine.SplitSettings{Level: 3, Verify: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestWheelInstall(t *testing.T) {
 		t.Error(err)
 	}
 
-	merged, err := session().WheelMerge(ctx, engine.WheelMergeOptions{Inputs: wheelFiles(&report), OutputDir: filepath.Join(b.dir, "merged"), Verify: true})
+	merged, err := session().WheelMerge(ctx, engine.WheelMergeOptions{Inputs: wheelFiles(&report), OutputDir: filepath.Join(b.dir, "merged"), MergeSettings: engine.MergeSettings{Verify: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
