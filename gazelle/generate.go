@@ -149,11 +149,11 @@ func (g *generator) keep() {
 // describe sets the flags of a group from the unit that has its sources.
 func (g *generator) describe(gr *group) {
 	gr.flags = g.folderFlags(gr.kind)
-	if g.folder.hints == nil || gr.kind == openmpKind {
+	if gr.kind == openmpKind {
 		return
 	}
 	described := false
-	for _, u := range g.folder.hints.units {
+	for _, u := range g.folder.units() {
 		if len(u.srcs) > 0 && (!described || u.program == gr.name) && slices.ContainsFunc(gr.srcs, func(src string) bool { return g.isMain(u, g.fileOf(src)) }) {
 			gr.flags, gr.links, described = u.flags, u.links, true
 			_, gr.parts = u.split(slices.Concat(g.mainsOf(u), []string{""})[0])
@@ -670,10 +670,10 @@ func (g *generator) write(gr *group) {
 // unitNames yields the names of the units of other tools that a rule is for.
 func (g *generator) unitNames(gr *group) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		if g.folder.hints == nil || isProgramKind(gr.kind) {
+		if isProgramKind(gr.kind) {
 			return
 		}
-		for _, u := range g.folder.hints.units {
+		for _, u := range g.folder.units() {
 			if u.name != "" && len(u.srcs) > 0 && slices.Contains(gr.srcs, g.sourceLabel(u.srcs[0])) && !yield(u.name) {
 				return
 			}

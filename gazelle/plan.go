@@ -44,6 +44,14 @@ type folder struct {
 	hip bool
 }
 
+// units returns what other build files link of the sources of the directory.
+func (f *folder) units() []unit {
+	if f.hints == nil {
+		return nil
+	}
+	return f.hints.units
+}
+
 // shared are the files of a package that rules of other packages need and no target has.
 type shared struct {
 	headers  []string // by path in the repository
@@ -156,11 +164,8 @@ func (p *plan) readHints(f *folder, databases map[string]map[string]*hints) {
 // unitsOf returns the units of a directory that have code for HIP, and those that are linked with
 // one of these.
 func (p *plan) unitsOf(f *folder) []unit {
-	if f.hints == nil || f.hints.cuda {
-		return nil
-	}
 	var units []unit
-	for _, u := range f.hints.units {
+	for _, u := range f.units() {
 		if p.linked[unitName{f.rel, u.name}] || p.hasHIP(u) {
 			units = append(units, u)
 		}
@@ -182,22 +187,15 @@ type unitName struct{ dir, name string }
 func (p *plan) findLinked() {
 	dirs := map[string][]string{} // of the units with a name
 	for rel, f := range p.folders {
-		if f.hints == nil || f.hints.cuda {
-			continue
-		}
-		for _, u := range f.hints.units {
+		for _, u := range f.units() {
 			if u.name != "" {
 				dirs[u.name] = append(dirs[u.name], rel)
 			}
 		}
 	}
 	links := map[unitName][]unitName{}
-	for _, rel := range slices.Sorted(maps.Keys(p.folders)) {
-		f := p.folders[rel]
-		if f.hints == nil || f.hints.cuda {
-			continue
-		}
-		for _, u := range f.hints.units {
+	for rel, f := range p.folders {
+		for _, u := range f.units() {
 			if u.name == "" {
 				continue
 			}
@@ -321,7 +319,7 @@ func (p *plan) searched(f *folder, u *unit) []string {
 		dirs = union(dirs, u.flags.includes)
 	case f.hints != nil:
 		dirs = union(dirs, f.hints.flags.includes)
-		for _, u := range f.hints.units {
+		for _, u := range f.units() {
 			dirs = union(dirs, u.flags.includes)
 		}
 	}

@@ -115,6 +115,9 @@ func (r *Root) relative(name string) (string, bool) {
 	return filepath.ToSlash(filepath.Clean(name)), filepath.IsLocal(name)
 }
 
+// strippedOutputs begins the paths of outputs with Bazel's --experimental_output_paths=strip.
+const strippedOutputs = "bazel-out/cfg/"
+
 // input returns the path of an input on disk, or an error if the request may
 // not read it.
 func (r *Root) input(name string) (string, error) {
@@ -132,6 +135,9 @@ func (r *Root) input(name string) (string, error) {
 		}
 		i := strings.LastIndexByte(p, '/')
 		if i < 0 {
+			if strings.HasPrefix(rel, strippedOutputs) {
+				return "", reject(name, "not a declared input of the action: Bazel does not strip the paths that it sends to local workers: set --spawn_strategy=linux-sandbox, or leave out --experimental_output_paths=strip")
+			}
 			return "", reject(name, "not a declared input of the action: declare it as an input")
 		}
 		p = p[:i]

@@ -139,15 +139,17 @@ func TestDeclared(t *testing.T) {
 	root, dir := tree(t, map[string]string{"a/x": "1", "a/y": "2", "tree/1/z": "3", "treefile": "4"})
 	root.Declare([]string{"a/x", "tree", ""})
 	for name, msg := range map[string]string{
-		"a/x":                           "",
-		"./a//x":                        "",
-		"b/../a/x":                      "",
-		filepath.Join(dir, "a/x"):       "",
-		"tree/1/z":                      "",
-		os.DevNull:                      "",
-		"a/y":                           "'a/y': not a declared input of the action: declare it as an input",
-		"treefile":                      "'treefile': not a declared input of the action: declare it as an input",
-		"tree/../a/y":                   "'tree/../a/y': not a declared input of the action: declare it as an input",
+		"a/x":                     "",
+		"./a//x":                  "",
+		"b/../a/x":                "",
+		filepath.Join(dir, "a/x"): "",
+		"tree/1/z":                "",
+		os.DevNull:                "",
+		"a/y":                     "'a/y': not a declared input of the action: declare it as an input",
+		"treefile":                "'treefile': not a declared input of the action: declare it as an input",
+		"tree/../a/y":             "'tree/../a/y': not a declared input of the action: declare it as an input",
+		"bazel-out/cfg/x": "'bazel-out/cfg/x': not a declared input of the action: Bazel does not strip the paths that it sends to local workers: " +
+			"set --spawn_strategy=linux-sandbox, or leave out --experimental_output_paths=strip",
 		"none":                          "'none': not a declared input of the action: declare it as an input",
 		"../x":                          "'../x': is outside of the directory of the action, so it cannot be one of its declared inputs",
 		"/etc/passwd":                   "'/etc/passwd': is outside of the directory of the action, so it cannot be one of its declared inputs",

@@ -260,4 +260,8 @@ func TestMissing(t *testing.T) {
 			t.Errorf("%s: the message is %q", name, output)
 		}
 	}
+	output, _ := program(t, sandbox, "echo \"src/a.hip:3:10: fatal error: 'omp.h' file not found\" >&2; exit 1").CombinedOutput()
+	if want := "src/a.hip:3: omp.h belongs to libomp, clang's OpenMP runtime, which this compiler does not have: install it"; !strings.Contains(string(output), want) {
+		t.Errorf("omp.h: %q does not contain %q", output, want)
+	}
 }

@@ -25,12 +25,19 @@ func (m *messages) Write(text []byte) (int, error) {
 	return m.to.Write(text)
 }
 
-// explain says what to do about an include of a file that exists beside the file that includes it,
-// and that a sandbox does not show to clang.
+// openmpHeader is the header of clang's OpenMP runtime, which packages of compilers do not contain.
+const openmpHeader = "omp.h"
+
+// explain says what to do about an include of OpenMP's header, and of a file that exists beside the
+// file that includes it, and that a sandbox does not show to clang.
 func (m *messages) explain() {
 	for text := range strings.Lines(m.kept.String()) {
 		from, line, name, ok := missing(strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r"))
 		if !ok {
+			continue
+		}
+		if name == openmpHeader {
+			fmt.Fprintf(m.to, "%s:%s: %s belongs to libomp, clang's OpenMP runtime, which this compiler does not have: install it (Debian: libomp-22-dev), or add a library with its headers to deps\n", from, line, name)
 			continue
 		}
 		file, err := filepath.EvalSymlinks(from)
