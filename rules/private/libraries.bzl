@@ -4,6 +4,7 @@ load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":architectures.bzl", "ARCH_COPTS_ATTRS", "DEVICE_LINKOPTS_ATTRS")
 load(":cc_flags.bzl", "cc_configuration")
+load(":cc_infos.bzl", "link_info")
 load(":compilation.bzl", "compile", "parse_step")
 load(":device_link.bzl", "device_link", "merge_objects_step")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "expand_flags", "language_copts")
@@ -209,27 +210,32 @@ def program_providers(
     """
     cc = cc or cc_configuration(ctx)
     deps = [dep for dep in deps if CcInfo in dep]
-    linked = depset(objects)
-    linking_context, made = cc_common.create_linking_context_from_compilation_outputs(
-        actions = ctx.actions,
-        additional_inputs = additional_inputs,
-        alwayslink = alwayslink,
-        cc_toolchain = cc.toolchain,
-        compilation_outputs = cc_common.create_compilation_outputs(objects = linked, pic_objects = linked),
-        disallow_dynamic_library = linkstatic or not cc_common.is_enabled(
+    files = []
+    if objects:
+        linked = depset(objects)
+        linking_context, made = cc_common.create_linking_context_from_compilation_outputs(
+            actions = ctx.actions,
+            additional_inputs = additional_inputs,
+            alwayslink = alwayslink,
+            cc_toolchain = cc.toolchain,
+            compilation_outputs = cc_common.create_compilation_outputs(objects = linked, pic_objects = linked),
+            disallow_dynamic_library = linkstatic or not cc_common.is_enabled(
+                feature_configuration = cc.features,
+                feature_name = "supports_dynamic_linker",
+            ),
             feature_configuration = cc.features,
-            feature_name = "supports_dynamic_linker",
-        ),
-        feature_configuration = cc.features,
-        linking_contexts = [dep[CcInfo].linking_context for dep in deps] + [info.linking_context for info in host_link],
-        name = ctx.label.name,
-        user_link_flags = linkopts,
-    )
-    if outputs == None:
-        outputs = _library_files(made.library_to_link) if made.library_to_link else []
+            linking_contexts = [dep[CcInfo].linking_context for dep in deps] + [info.linking_context for info in host_link],
+            name = ctx.label.name,
+            user_link_flags = linkopts,
+        )
+        files = _library_files(made.library_to_link)
+    else:
+        # A library of headers has no archive, as with cc_library.
+        own = link_info(ctx, deps = deps, files = additional_inputs, flags = linkopts)
+        linking_context = cc_common.merge_cc_infos(cc_infos = [own] + host_link).linking_context
     runfiles = [dep[DefaultInfo].default_runfiles for dep in deps + getattr(ctx.attr, "data", [])]
     return [
-        DefaultInfo(files = depset(outputs), runfiles = ctx.runfiles(getattr(ctx.files, "data", [])).merge_all(runfiles)),
+        DefaultInfo(files = depset(files if outputs == None else outputs), runfiles = ctx.runfiles(getattr(ctx.files, "data", [])).merge_all(runfiles)),
         CcInfo(compilation_context = context or context_of(deps), linking_context = linking_context),
         coverage_common.instrumented_files_info(
             ctx,

@@ -586,9 +586,23 @@ def library_tests(name):
     provides_test(
         name = "only_headers_test",
         defines = ["LIB=1"],
-        files = [],
         headers = ["a.h", "sub/impl.h", "lib/lib.h"],
+        no_files = True,
         target = "only_headers",
+    )
+    hip_library(
+        name = "shared_lib",
+        srcs = ["a.hip"],
+        alwayslink = True,
+        linkstatic = False,
+        offload_archs = ["gfx942"],
+        tags = ["manual"],
+    )
+    provides_test(
+        name = "shared_lib_provides_test",
+        files = ["libshared_lib.lo", "libshared_lib.so"],
+        groups = {"compilation_outputs": ["shared_lib/host/a.o", "shared_lib/host/a.fatbin.o"]},
+        target = "shared_lib",
     )
     hip_library(
         name = "cxx_names",

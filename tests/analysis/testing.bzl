@@ -160,7 +160,7 @@ def _provides_test_impl(ctx):
         asserts.equals(env, ctx.attr.images, got)
     if ctx.attr.entry_ids:
         asserts.equals(env, ctx.attr.entry_ids, target[OffloadBundleInfo].entry_ids)
-    if ctx.attr.files:
+    if ctx.attr.files or ctx.attr.no_files:
         got = [file.short_path.removeprefix(prefix) for file in target[DefaultInfo].files.to_list()]
         asserts.equals(env, ctx.attr.files, got)
     if ctx.attr.runfiles:
@@ -199,6 +199,7 @@ _provides_test = analysistest.make(
         "groups": attr.string_list_dict(),
         "link_flags": attr.string_list(),
         "link_inputs": attr.string_list(),
+        "no_files": attr.bool(),
         "images": attr.string_list(),
         "program_link_flags": attr.string_list(),
         "runfiles": attr.string_list(),
@@ -213,7 +214,7 @@ def provides_test(name, target, **kwargs):
       name: name of the test.
       target: the target.
       **kwargs: images: strings `ENTRY_ID FILE`; entry_ids: of the bundle; files:
-        the default outputs; runfiles; headers and defines: what dependents get; link_flags: its own; program_link_flags: flags that
+        the default outputs; no_files: whether there are none; runfiles; headers and defines: what dependents get; link_flags: its own; program_link_flags: flags that
         it or its dependencies have, each once; those of one string follow each other;
         link_inputs: the files that they refer to; alwayslink: of its library, `True` or `False`;
         groups: output group to files, all below this

@@ -134,6 +134,7 @@ func TestEditOfALibrary(t *testing.T) {
 		"OffloadBundle":         {"apart/fill.hipfb", "together.hipfb"},
 		"OffloadCheck":          {"apart/fill.hipfb.entries.json", "together.hipfb.entries.json"},
 		"OffloadRegister":       {"apart/host/fill.fatbin.o", "together.register.o"},
+		"CppArchive":            {"libapart.a", "libtogether.a"},
 	}
 	if diff := cmp.Diff(want, edit("fill.hip", "= value", "= value + value")); diff != "" {
 		t.Errorf("a kernel changed (-want +done):\n%s", diff)
