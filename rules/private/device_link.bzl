@@ -156,26 +156,27 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
         names.set_param_file_format("multiline")
         _in_file_of_clang(args)
     names.add_all(linked + step.library, map_each = _object_words)
-    args.add("-o", out)
     outputs = [out]
+    words = ["-o", out]
     if shared.recorded:
         record = optimization_record(ctx, out, step.recorded)
         outputs.append(record)
         args.add(record, format = "-Wl,-plugin-opt=opt-remarks-filename=%s")
-        args.add("-Wl,-plugin-opt=opt-remarks-passes=" + RECORDED_PASSES)
+        words.append("-Wl,-plugin-opt=opt-remarks-passes=" + RECORDED_PASSES)
         if not step.in_parts:
             # Several threads would print them.
             names.add(record, format = "--record=%s")
-            args.add("-Wl,-plugin-opt=-pass-remarks-analysis=" + RESOURCES_PASS)
+            words.append("-Wl,-plugin-opt=-pass-remarks-analysis=" + RESOURCES_PASS)
     if step.by_linker:
         # Only the linker gets these files: the driver would optimize bitcode again before linking it.
+        args.add_all(words)
         args.add_all(objects, before_each = "-Xlinker")
         if shared.library:
             args.add("-Wl,--start-lib")
             args.add_all(shared.library, before_each = "-Xlinker")
             args.add("-Wl,--end-lib")
     else:
-        args.add_all(objects + shared.library)
+        args.add_all(words + objects + shared.library)
     run_offload(
         ctx,
         arguments = shared.words + [names, shared.call, shared.flags, args],
