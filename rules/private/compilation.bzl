@@ -337,7 +337,7 @@ def hip_device_step(compiler, target, *, rdc, copts, bitcode = [], lto = ""):
     words = ["--offload-device-only", "--no-gpu-bundle-output", "--offload-arch=" + target.target_id]
     if rdc:
         words.append("-fgpu-rdc")
-    portable = target_ids.is_portable(target)
+    portable = target.portable
     if portable or (rdc and lto != FULL_LTO):
         words.extend(["-emit-llvm", "-c"] + (["-fno-offload-lto"] if lto == NO_LTO and not portable else []))
     else:
@@ -370,7 +370,7 @@ def is_bitcode(target, *, rdc, lto):
     Returns:
       a bool.
     """
-    return rdc or target_ids.is_portable(target) or lto == FULL_LTO
+    return rdc or target.portable or lto == FULL_LTO
 
 def hip_host_step(compiler, *, rdc, copts, entries):
     """Returns a compilation of HIP for the host. It does not depend on device code.

@@ -294,7 +294,7 @@ def hip_link_step(ctx, target, *, advice, generates, copts, linkopts, device_onl
       a step whose output is a code object, or SPIR-V for portable code.
     """
     toolchain = device_toolchain_of(ctx, LINK_GROUP)
-    portable = target_ids.is_portable(target)
+    portable = target.portable
     if portable:
         # Use LLVM's backend: few distributions have the translator.
         words = ["--target=spirv64-amd-amdhsa", "-use-spirv-backend"]
