@@ -149,9 +149,10 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
         step.shared.append(_new_shared(ctx, step, out))
     shared = step.shared[0]
     objects = [object.file for object in linked]
+    files = objects + shared.library
     names = ctx.actions.args()
     args = ctx.actions.args()
-    if len(objects) + len(shared.library) > _FEW:
+    if len(files) > _FEW:
         names.use_param_file("@%s")
         names.set_param_file_format("multiline")
         _in_file_of_clang(args)
@@ -176,7 +177,7 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
             args.add_all(shared.library, before_each = "-Xlinker")
             args.add("-Wl,--end-lib")
     else:
-        args.add_all(words + objects + shared.library)
+        args.add_all(words + files)
     run_offload(
         ctx,
         arguments = shared.words + [names, shared.call, shared.flags, args],
