@@ -296,7 +296,7 @@ def hip_targets(ctx, where):
         if target.id in seen:
             fail("{}: offload_archs names {} twice, with two spellings of its triple".format(where, target.target_id))
         seen[target.id] = True
-        if target.kind != HIP_KIND or not (target_ids.is_amdgpu(target.triple) or target_ids.is_portable(target)) or not target.target_id:
+        if target.kind != HIP_KIND or not (target_ids.is_amdgpu(target.triple) or target.portable) or not target.target_id:
             fail("{}: offload_archs: {} is not an AMD GPU: HIP code objects are for target IDs like gfx942 or gfx90a:xnack+, and amdgcnspirv".format(
                 where,
                 target.target_id or target_ids.entry_id(target.kind, target.triple, ""),

@@ -8,8 +8,7 @@ load(":program.bzl", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
 
 def _bundle_whole(ctx, *, alignment, compression, empty, images, out, program, type):
-    args = offload_arguments(ctx, "bundle")
-    args.add_all(["--type", type, "--align", str(alignment)])
+    args = offload_arguments(ctx, "bundle", ["--type", type, "--align", str(alignment)])
     if compression:
         args.add("--compress")
         args.add_all(compression.version_flags)

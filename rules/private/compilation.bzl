@@ -71,6 +71,7 @@ def compiler_of(ctx, *, headers = None, cc = None):
         language_flags = lambda language, parses_host: device_flags(ctx, cc, language, parses_host = parses_host),
         once = {},
         program = offload_program(ctx, COMPILE_GROUP),
+        rocm_flags = _rocm_flags(clang),
         setting_flags = of_setting,
         target = ["--target=" + triple] if triple else [],
         # Without headers, there is nothing to list.
@@ -128,11 +129,10 @@ def compile(ctx, compiler, step, *, src, out, mnemonic, message, id = ""):
             own.add_all(["-fsave-optimization-record=yaml", "-foptimization-record-passes=" + RECORDED_PASSES, "-Rpass-analysis=" + RESOURCES_PASS])
             own.add(record, format = "-foptimization-record-file=%s")
         arguments = arguments + [program]
-    words = ["-o", out] + step.last if step.written == _BY_CLANG else list(step.last)
-    words.append("-" if step.stdin else src)
-    if step.has_id:
-        words.append("-cuid=" + (id or compilation_id(ctx, src)))
-    own.add_all(words)
+    own.add_all(
+        (["-o", out] if step.written == _BY_CLANG else []) + step.last + ["-" if step.stdin else src] +
+        (["-cuid=" + (id or compilation_id(ctx, src))] if step.has_id else []),
+    )
     ctx.actions.run(
         arguments = arguments + [shared.call, shared.flags, own],
         env = step.env,
@@ -185,7 +185,7 @@ def _flags(ctx, compiler, step, headers, out):
     args.set_param_file_format("shell")
     flags = step.language + step.first
     if step.rocm != None:
-        flags = flags + _once(compiler, "rocm", lambda: _rocm_flags(compiler.clang))
+        flags = flags + compiler.rocm_flags
     flags = flags + step.words
     own = step.flags + (compiler.setting_flags if step.for_device else [])
     if headers:
@@ -333,7 +333,7 @@ def hip_device_step(compiler, target, *, rdc, copts, bitcode = [], lto = ""):
     words = ["--offload-device-only", "--no-gpu-bundle-output", "--offload-arch=" + target.target_id]
     if rdc:
         words.append("-fgpu-rdc")
-    portable = target_ids.is_portable(target)
+    portable = target.portable
     if portable or (rdc and lto != FULL_LTO):
         words.extend(["-emit-llvm", "-c"] + (["-fno-offload-lto"] if lto == NO_LTO and not portable else []))
     else:
@@ -366,7 +366,7 @@ def is_bitcode(target, *, rdc, lto):
     Returns:
       a bool.
     """
-    return rdc or target_ids.is_portable(target) or lto == FULL_LTO
+    return rdc or target.portable or lto == FULL_LTO
 
 def hip_host_step(compiler, *, rdc, copts, entries):
     """Returns a compilation of HIP for the host. It does not depend on device code.

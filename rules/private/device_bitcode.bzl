@@ -162,6 +162,8 @@ def bitcode_for(device_deps, target, where):
     Returns:
       list of Files; each one precedes its dependencies.
     """
+    if not device_deps:
+        return []
     entries = depset(
         transitive = [dep[OffloadDeviceBitcodeInfo].bitcode for dep in device_deps if OffloadDeviceBitcodeInfo in dep],
         order = "topological",

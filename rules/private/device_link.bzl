@@ -149,33 +149,35 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
         step.shared.append(_new_shared(ctx, step, out))
     shared = step.shared[0]
     objects = [object.file for object in linked]
+    files = objects + shared.library
     names = ctx.actions.args()
     args = ctx.actions.args()
-    if len(objects) + len(shared.library) > _FEW:
+    if len(files) > _FEW:
         names.use_param_file("@%s")
         names.set_param_file_format("multiline")
         _in_file_of_clang(args)
     names.add_all(linked + step.library, map_each = _object_words)
-    args.add("-o", out)
     outputs = [out]
+    words = ["-o", out]
     if shared.recorded:
         record = optimization_record(ctx, out, step.recorded)
         outputs.append(record)
         args.add(record, format = "-Wl,-plugin-opt=opt-remarks-filename=%s")
-        args.add("-Wl,-plugin-opt=opt-remarks-passes=" + RECORDED_PASSES)
+        words.append("-Wl,-plugin-opt=opt-remarks-passes=" + RECORDED_PASSES)
         if not step.in_parts:
             # Several threads would print them.
             names.add(record, format = "--record=%s")
-            args.add("-Wl,-plugin-opt=-pass-remarks-analysis=" + RESOURCES_PASS)
+            words.append("-Wl,-plugin-opt=-pass-remarks-analysis=" + RESOURCES_PASS)
     if step.by_linker:
         # Only the linker gets these files: the driver would optimize bitcode again before linking it.
+        args.add_all(words)
         args.add_all(objects, before_each = "-Xlinker")
         if shared.library:
             args.add("-Wl,--start-lib")
             args.add_all(shared.library, before_each = "-Xlinker")
             args.add("-Wl,--end-lib")
     else:
-        args.add_all(objects + shared.library)
+        args.add_all(words + files)
     run_offload(
         ctx,
         arguments = shared.words + [names, shared.call, shared.flags, args],
@@ -293,7 +295,7 @@ def hip_link_step(ctx, target, *, advice, generates, copts, linkopts, device_onl
       a step whose output is a code object, or SPIR-V for portable code.
     """
     toolchain = device_toolchain_of(ctx, LINK_GROUP)
-    portable = target_ids.is_portable(target)
+    portable = target.portable
     if portable:
         # Use LLVM's backend: few distributions have the translator.
         words = ["--target=spirv64-amd-amdhsa", "-use-spirv-backend"]

@@ -123,8 +123,7 @@ def hold_fat_binary(ctx, *, bundle, host, suffix, triple, program):
       the object.
     """
     out = ctx.actions.declare_file(host.basename.removesuffix(".o") + ".fatbin.o", sibling = host)
-    args = offload_arguments(ctx, "register")
-    args.add_all(["--kind=hip", "--triple=" + triple, "--symbol=__hip_fatbin_" + suffix])
+    args = offload_arguments(ctx, "register", ["--kind=hip", "--triple=" + triple, "--symbol=__hip_fatbin_" + suffix])
     args.add(out, format = "--output=%s")
     args.add(host, format = "--referenced-by=%s")
     args.add(bundle)

@@ -30,7 +30,7 @@ def _frame_resources(_os, _inputs):
     # Most of the time is spent on the search for matches, on one core.
     return {"cpu": 1, "memory": 300}
 
-def offload_arguments(ctx, verb):
+def offload_arguments(ctx, verb, flags = []):
     """Returns an `Args` for a call of the program, which begins with a command.
 
     All arguments are in one parameter file. Arguments before such a file are part
@@ -39,6 +39,7 @@ def offload_arguments(ctx, verb):
     Args:
       ctx: the rule's context.
       verb: a command of the program.
+      flags: list of strings that follow it.
 
     Returns:
       an `Args`.
@@ -46,7 +47,7 @@ def offload_arguments(ctx, verb):
     args = ctx.actions.args()
     args.use_param_file("@%s", use_always = True)
     args.set_param_file_format("multiline")
-    args.add(verb)
+    args.add_all([verb] + flags)
     return args
 
 def run_offload(

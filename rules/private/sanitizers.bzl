@@ -1,7 +1,6 @@
 """AddressSanitizer for device code."""
 
 load(":processors.bzl", "FEATURES")
-load(":target_ids.bzl", "target_ids")
 
 _SANITIZE = "-fsanitize="
 _NO_SANITIZE = "-fno-sanitize="
@@ -16,6 +15,8 @@ _RUNTIME = "asanrtl.bc"
 def _is_sanitized(flags):
     sanitized = False
     for flag in flags:
+        if "sanitize" not in flag:
+            continue
         if flag == _NOT_ON_GPU:
             return False
         if flag.startswith(_SANITIZE) and "address" in flag.removeprefix(_SANITIZE).split(","):
@@ -53,7 +54,7 @@ def sanitizer_flags(compiler, targets, where, *, copts):
             flags[target.target_id] = [_SANITIZE + "address", "-fgpu-sanitize"]
             continue
         flags[target.target_id] = [_UNCHECKED]
-        if "xnack" in FEATURES.get(processor, []) and not target_ids.is_portable(target):
+        if "xnack" in FEATURES.get(processor, []) and not target.portable:
             advice.append("{}: write {}:xnack+ in offload_archs".format(target.target_id, processor))
         else:
             advice.append("{}: not supported".format(target.target_id))

@@ -35,10 +35,6 @@ def _is_amdgpu(triple):
     arch = triple.split("-")[0]
     return arch == "amdgcn" or arch.startswith(_AMDGPU)
 
-def _is_portable(target):
-    """Reports whether a target is AMD's portable code, SPIR-V."""
-    return target.triple.startswith("spirv64-")
-
 def _runtime_triple(triple):
     """Returns the triple that HIP's runtime looks for in entry IDs, where AMD GPUs are amdgcn."""
     arch, _, rest = triple.partition("-")
@@ -83,8 +79,14 @@ def _entry_id(kind, triple, target_id):
     return kind + "-" + triple + "-" + target_id
 
 def _target(kind, triple, target_id):
-    """Returns a target: a struct with these fields and id, its entry ID."""
-    return struct(id = _entry_id(kind, triple, target_id), kind = kind, target_id = target_id, triple = triple)
+    """Returns a target: a struct with these fields; id, its entry ID; portable, whether it is AMD's portable code, SPIR-V."""
+    return struct(
+        id = _entry_id(kind, triple, target_id),
+        kind = kind,
+        portable = triple.startswith("spirv64-"),
+        target_id = target_id,
+        triple = triple,
+    )
 
 # The targets of most attributes. They are the same for all rules.
 _HIP_TARGETS = {name: _target("hipv4", _AMDGPU_TRIPLE, name) for name in PROCESSORS if name.startswith("gfx")}
@@ -130,7 +132,8 @@ def _complete(kind, text, where):
       where: prefix of error messages.
 
     Returns:
-      a struct with kind, triple (standard form, four fields), target_id and id (the entry ID).
+      a struct with kind, triple (standard form, four fields), target_id, id (the entry ID) and portable (whether it is
+      AMD's portable code, SPIR-V).
     """
     if kind == "hipv4" and text in _HIP_TARGETS:
         return _HIP_TARGETS[text]
@@ -327,7 +330,6 @@ target_ids = struct(
     file_name = _file_name,
     image = _image,
     is_amdgpu = _is_amdgpu,
-    is_portable = _is_portable,
     is_target = _is_target,
     kinds = _KINDS,
     matches = _matches,

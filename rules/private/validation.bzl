@@ -30,15 +30,14 @@ def validate_bundle(ctx, *, where, bundle, images, linked = False, program = Non
     if not settings_of(ctx).validation:
         return []
     report = ctx.actions.declare_file(bundle.file.basename + ".entries.json", sibling = bundle.file)
-    args = offload_arguments(ctx, "check")
+    flags = ["--max-size={}".format(max_size)] if max_size else []
+    if linked:
+        flags.append("--linked")
+    if bundle.type == "o":
+        flags.append("--device-code")
+    args = offload_arguments(ctx, "check", flags)
     args.add(bundle.file, format = "--input=%s")
     args.add(report, format = "--output=%s")
-    if max_size:
-        args.add(max_size, format = "--max-size=%s")
-    if linked:
-        args.add("--linked")
-    if bundle.type == "o":
-        args.add("--device-code")
     ids = {image.id: None for image in images}
     add_entries(args, [id for id in bundle.entry_ids if id not in ids], images)
     run_offload(

@@ -112,7 +112,7 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
     actions_test(
         name = "bundle_check_test",
         argv = [
-            "check --input=BIN/tests/analysis/bundle_budget.hipfb --output=BIN/tests/analysis/bundle_budget.hipfb.entries.json --max-size=3145728 --device-code " +
+            "check --max-size=3145728 --device-code --input=BIN/tests/analysis/bundle_budget.hipfb --output=BIN/tests/analysis/bundle_budget.hipfb.entries.json " +
             "--entry=host-x86_64-unknown-linux-gnu-= --entry=hipv4-amdgcn-amd-amdhsa--gfx942=BIN/tests/analysis/images_gfx942/0",
         ],
         count = 1,

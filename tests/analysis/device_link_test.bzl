@@ -62,7 +62,10 @@ def device_link_tests(name):
     )
     actions_test(
         name = "alone_register_test",
-        argv = ["register --kind=hip --triple=x86_64-unknown-linux-gnu --output=BIN/tests/analysis/alone/host/a.fatbin.o"],
+        argv = [
+            "register --kind=hip --triple=x86_64-unknown-linux-gnu",
+            "--output=BIN/tests/analysis/alone/host/a.fatbin.o --referenced-by=BIN/tests/analysis/alone/host/a.o BIN/tests/analysis/alone/a.hipfb",
+        ],
         count = 2,
         inputs = ["tests/analysis/alone/a.hipfb"],
         mnemonic = "OffloadRegister",
