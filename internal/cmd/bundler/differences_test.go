@@ -148,6 +148,14 @@ func TestTextWithoutEnd(t *testing.T) {
 	}
 }
 
+func TestTextWithCarriageReturns(t *testing.T) {
+	b := newBench(t)
+	b.bundle("i", "x", hostTarget, "one\n", hip+"gfx906", "two\n", hip+"gfx908", "no line end", hip+"gfx90a", "")
+	b.write("x", strings.ReplaceAll(b.read("x"), "\n", "\r\n"))
+	b.must(unbundleArgs("i", "x", hostTarget, hip+"gfx906", hip+"gfx908", hip+"gfx90a")...)
+	b.want("out0", "one\r\n", "out1", "two\r\n", "out2", "no line end", "out3", "")
+}
+
 func TestTextThatCannotBeReadBack(t *testing.T) {
 	b := newBench(t)
 	b.bundle("i", "inner", hostTarget, "one", hip+"gfx906", "two")
@@ -420,6 +428,9 @@ func TestWarnings(t *testing.T) {
 		}
 	}
 	warning("-list does not read the members of an archive", "-type=a", "-list", "-input=x.a")
+	if _, _, stderr := b.call("-type=a", "-list", "-input=x.a", "-verbose"); !strings.HasSuffix(stderr, "\nUncompressed bundle.\n") {
+		t.Errorf("with -verbose: %q; want LLVM's line", stderr)
+	}
 	b.write("in", "code")
 	warning("target 'hip-amdgcn-amd-amdhsa-gfx906': the triple has three fields, so gfx906 is its environment and the entry has no processor; write 'hip-amdgcn-amd-amdhsa--gfx906'",
 		"-type=bc", "-targets=hip-amdgcn-amd-amdhsa-gfx906", "-input=in", "-output=out")
