@@ -90,6 +90,7 @@ func (r *PackageReport) Err() error {
 // CheckPackage checks that the files of packages, which are installed together, fit each other:
 // libraries, the archives that have their code, data for GPUs, and the lists of files of wheels.
 func (s *Session) CheckPackage(ctx context.Context, opt PackageOptions) (*PackageReport, error) {
+	ctx = s.Context(ctx) // one account for the files of all packages
 	c := s.coverer(opt.GPUs)
 	defer c.close()
 	c.deep, c.shipped.hash = true, true

@@ -28,6 +28,7 @@ type CoversOptions struct {
 // zip, tar, deb and rpm files) are read as if all of them were installed: the code of a library can be
 // in another package. Wheels, deb and rpm files in directories are packages, too.
 func (s *Session) Covers(ctx context.Context, opt CoversOptions) (*coverage.Report, error) {
+	ctx = s.Context(ctx) // one account for the files of all packages
 	c := s.coverer(opt.GPUs)
 	defer c.close()
 	in, err := c.gather(ctx, opt.Inputs)

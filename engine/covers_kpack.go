@@ -113,6 +113,9 @@ func (c *coverer) close() {
 			a.input.Close()
 		}
 	}
+	for _, memory := range c.shipped.memory {
+		memory.Release()
+	}
 }
 
 // search returns the archives of a library that exist, with the code for its keys.

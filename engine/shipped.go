@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/images"
@@ -59,6 +60,34 @@ type shipped struct {
 	paths map[string][]*shippedFile // by path, in the order of packages
 	links map[string]string         // targets of symbolic links by path, relative to the root
 	hash  bool                      // whether to compute sums
+
+	memory []*budget.Reservation // for files
+	spare  int64                 // bytes of memory that no file uses yet
+}
+
+// A file of a package takes shippedMemory bytes, and its names several times their length. Memory
+// for files is reserved in steps of memoryStep bytes.
+const (
+	shippedMemory = 512
+	memoryStep    = 1 << 20
+)
+
+// keep adds a file to those of the packages.
+func (c *coverer) keep(ctx context.Context, f *shippedFile) error {
+	s := &c.shipped
+	need := shippedMemory + 4*int64(len(f.name)+len(f.same))
+	if s.spare < need {
+		memory, err := c.session.budget.Reserve(ctx, memoryStep)
+		if err != nil {
+			return fmt.Errorf("found more than %d files: %w", len(s.files), err)
+		}
+		s.memory, s.spare = append(s.memory, memory), s.spare+memoryStep
+	}
+	s.spare -= need
+	s.files = append(s.files, f)
+	s.named[f.name] = f
+	s.paths[f.path] = append(s.paths[f.path], f)
+	return nil
 }
 
 // packageExtensions are the extensions of files that are read as packages in directories.
@@ -136,10 +165,7 @@ func (c *coverer) member(ctx context.Context, pkg string, m *archives.Member) er
 			return err
 		}
 	}
-	s.files = append(s.files, f)
-	s.named[f.name] = f
-	s.paths[f.path] = append(s.paths[f.path], f)
-	return nil
+	return c.keep(ctx, f)
 }
 
 // installed returns the path at which the file of a wheel is installed, relative to the directory of
