@@ -379,6 +379,13 @@ func TestArchiveMembersThatAreDamaged(t *testing.T) {
 	b.fails([]string{"x.a(bad.bc): ", "hash"}, unbundleArgs("a", "x.a", hip+"gfx906")...)
 }
 
+func TestArchiveCutShort(t *testing.T) {
+	b := newBench(t)
+	whole := archive(t, "one.bc", plainBundle(t, hip+"gfx906", "x"), "two.bc", plainBundle(t, hip+"gfx906", "y"))
+	b.write("x.a", whole[:len(whole)-10])
+	b.fails([]string{"truncated or malformed archive", "two.bc"}, append(unbundleArgs("a", "x.a", hip+"gfx906"), "-allow-missing-bundles")...)
+}
+
 func TestBrokenSections(t *testing.T) {
 	b := newBench(t)
 	b.bundle("o", "x", hostTarget, hostObject(t), "openmp-"+amd+"gfx906", "device content")
