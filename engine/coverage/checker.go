@@ -95,17 +95,21 @@ type checker struct {
 
 func newChecker(ctx context.Context, s *engine.Session, gpus []GPU) *checker {
 	return &checker{
-		ctx: ctx, session: s, root: session.Files(s), budget: session.Budget(s), gpus: gpus, archives: make(map[string]*archive),
+		ctx:     s.Context(ctx), // one account for the files of all packages
+		session: s, root: session.Files(s), budget: session.Budget(s), gpus: gpus, archives: make(map[string]*archive),
 		packed: packed{named: make(map[string]*file), paths: make(map[string][]*file), links: make(map[string]string)},
 	}
 }
 
-// close closes all archives.
+// close closes all archives and releases the memory of files.
 func (c *checker) close() {
 	for _, a := range c.archives {
 		if a.input != nil {
 			a.input.Close()
 		}
+	}
+	for _, memory := range c.packed.memory {
+		memory.Release()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/archives"
@@ -40,6 +41,34 @@ type packed struct {
 	named map[string]*file   // with the files that links lead to
 	paths map[string][]*file // by path, in the order of packages
 	links map[string]string  // targets of symbolic links by path, relative to the root
+
+	memory []*budget.Reservation // for files
+	spare  int64                 // bytes of memory that no file uses yet
+}
+
+// A file of a package takes fileMemory bytes, and its names several times their length. Memory for
+// files is reserved in steps of memoryStep bytes.
+const (
+	fileMemory = 512
+	memoryStep = 1 << 20
+)
+
+// keep adds a file to those of the packages.
+func (c *checker) keep(f *file) error {
+	p := &c.packed
+	need := fileMemory + 4*int64(len(f.name)+len(f.same))
+	if p.spare < need {
+		memory, err := c.budget.Reserve(c.ctx, memoryStep)
+		if err != nil {
+			return fmt.Errorf("found more than %d files: %w", len(p.files), err)
+		}
+		p.memory, p.spare = append(p.memory, memory), p.spare+memoryStep
+	}
+	p.spare -= need
+	p.files = append(p.files, f)
+	p.named[f.name] = f
+	p.paths[f.path] = append(p.paths[f.path], f)
+	return nil
 }
 
 // packageExtensions are the extensions of files that are read as packages in directories.
@@ -107,10 +136,7 @@ func (c *checker) member(pkg string, m *archives.Member) error {
 			return err
 		}
 	}
-	s.files = append(s.files, f)
-	s.named[f.name] = f
-	s.paths[f.path] = append(s.paths[f.path], f)
-	return nil
+	return c.keep(f)
 }
 
 // installed returns the path at which the file of a wheel is installed, relative to the directory of

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -144,6 +145,34 @@ func TestCoversPackages(t *testing.T) {
 
 func newSession() *engine.Session {
 	return engine.New(engine.Config{Budget: budget.New(4, 1<<30)})
+}
+
+// A small package can have many files, which take more memory than its bytes.
+func TestPackageFilesAreReserved(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "many.tar")
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for i := range 5000 {
+		ensure(t, w.WriteHeader(&tar.Header{Name: fmt.Sprintf("usr/%0200d", i), Typeflag: tar.TypeReg, Mode: 0o644}))
+	}
+	ensure(t, w.Close())
+	putFile(t, name, out.Bytes())
+	const memory = 4 << 20
+	b := budget.New(1, memory)
+	s := engine.New(engine.Config{Budget: b})
+	_, err := CheckPackage(t.Context(), s, Options{Inputs: []string{name}})
+	if limit, ok := errors.AsType[*budget.LimitError](err); !ok || limit.Limit != memory || !strings.HasPrefix(err.Error(), name+": found more than ") {
+		t.Errorf("CheckPackage: %v; want a limit of %d bytes, and the package", err, memory)
+	}
+	_, err = Check(t.Context(), s, Options{Inputs: []string{name}, GPUs: []GPU{must(ParseGPU("gfx906"))}})
+	if _, ok := errors.AsType[*budget.LimitError](err); !ok {
+		t.Errorf("Covers: %v; want a limit", err)
+	}
+	all, err := b.Reserve(t.Context(), memory)
+	if err != nil {
+		t.Errorf("memory is still reserved: %v", err)
+	}
+	all.Release()
 }
 
 func must[T any](v T, err error) T {

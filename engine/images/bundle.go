@@ -245,9 +245,13 @@ func (s *search) textEntries(c content.Content, comment string, part func(offset
 	}
 	s.nextBundle()
 	for i, stored := range entries {
+		// An editor may have changed line ends to CR LF, also that before the END line.
+		id, changed := strings.CutSuffix(stored.ID, "\r")
+		if end := stored.Offset + stored.Size; changed && stored.Size > 0 && c.Bytes()[end-1] == '\r' {
+			stored.Size--
+		}
 		e := &DeviceImage{Size: stored.Size, content: part(stored.Offset, stored.Size)}
-		// An editor may have changed line ends to CR LF.
-		e.describe(strings.TrimSuffix(stored.ID, "\r"))
+		e.describe(id)
 		e.ID, e.Offset, e.endID = stored.ID, stored.Offset, stored.EndID
 		if err := add(e, i); err != nil {
 			return err

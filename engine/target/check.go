@@ -230,7 +230,11 @@ func featuresNamed(targetID string) []string {
 	var names []string
 	for _, f := range strings.Split(rest, ":") {
 		if f != "" {
-			names = append(names, strings.TrimRight(f, "+-"))
+			name, on := strings.CutSuffix(f, "+")
+			if !on {
+				name = strings.TrimSuffix(f, "-")
+			}
+			names = append(names, name)
 		}
 	}
 	return names

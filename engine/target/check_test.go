@@ -28,6 +28,8 @@ func TestCheckTargets(t *testing.T) {
 		{"unbundling two hosts", Unbundling, []string{host, "host-x86_64--linux-gnu"}, "found 2 host targets, expected one"},
 		{"conflict before hosts", Bundling, []string{"openmp-amdgcn-amd-amdhsa-unknown-gfx906:xnack+", "openmp-amdgcn-amd-amdhsa-unknown-gfx906"},
 			"openmp-amdgcn-amd-amdhsa-unknown-gfx906 and openmp-amdgcn-amd-amdhsa-unknown-gfx906:xnack+ cannot be in one bundle: either all entries for gfx906 set xnack, or none"},
+		{"a feature name with a sign", Unbundling, []string{amd + "gfx90a:xnack+", amd + "gfx90a:xnack+-"},
+			"hip-amdgcn-amd-amdhsa--gfx90a:xnack+ and hip-amdgcn-amd-amdhsa--gfx90a:xnack+- cannot be in one bundle: either all entries for gfx90a set xnack+, or none"},
 		{"conflict by kind", Bundling, []string{amd + "gfx906", "hipv4-amdgcn-amd-amdhsa--gfx906:xnack+"}, ""},
 
 		// What LLVM lets pass.

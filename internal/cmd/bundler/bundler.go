@@ -90,6 +90,9 @@ func (r *run) listEntries(ctx context.Context) error {
 func (r *run) listArchive(ctx context.Context, name string) error {
 	if !r.release.ListsMembers {
 		r.warn("-list does not read the members of an archive; run offload list")
+		if r.talk {
+			r.tellRead(images.Bundle{})
+		}
 		return nil
 	}
 	entries, err := r.Session.List(ctx, engine.ListOptions{Type: bundle.ArchiveType, Input: name, Read: r.read()})

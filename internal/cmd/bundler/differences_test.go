@@ -148,6 +148,14 @@ func TestTextWithoutEnd(t *testing.T) {
 	}
 }
 
+func TestTextWithCarriageReturns(t *testing.T) {
+	b := newBench(t)
+	b.bundle("i", "x", hostTarget, "one\n", hip+"gfx906", "two\n", hip+"gfx908", "no line end", hip+"gfx90a", "")
+	b.write("x", strings.ReplaceAll(b.read("x"), "\n", "\r\n"))
+	b.must(unbundleArgs("i", "x", hostTarget, hip+"gfx906", hip+"gfx908", hip+"gfx90a")...)
+	b.want("out0", "one\r\n", "out1", "two\r\n", "out2", "no line end", "out3", "")
+}
+
 func TestTextThatCannotBeReadBack(t *testing.T) {
 	b := newBench(t)
 	b.bundle("i", "inner", hostTarget, "one", hip+"gfx906", "two")
@@ -371,6 +379,13 @@ func TestArchiveMembersThatAreDamaged(t *testing.T) {
 	b.fails([]string{"x.a(bad.bc): ", "hash"}, unbundleArgs("a", "x.a", hip+"gfx906")...)
 }
 
+func TestArchiveCutShort(t *testing.T) {
+	b := newBench(t)
+	whole := archive(t, "one.bc", plainBundle(t, hip+"gfx906", "x"), "two.bc", plainBundle(t, hip+"gfx906", "y"))
+	b.write("x.a", whole[:len(whole)-10])
+	b.fails([]string{"truncated or malformed archive", "two.bc"}, append(unbundleArgs("a", "x.a", hip+"gfx906"), "-allow-missing-bundles")...)
+}
+
 func TestBrokenSections(t *testing.T) {
 	b := newBench(t)
 	b.bundle("o", "x", hostTarget, hostObject(t), "openmp-"+amd+"gfx906", "device content")
@@ -420,6 +435,9 @@ func TestWarnings(t *testing.T) {
 		}
 	}
 	warning("-list does not read the members of an archive", "-type=a", "-list", "-input=x.a")
+	if _, _, stderr := b.call("-type=a", "-list", "-input=x.a", "-verbose"); !strings.HasSuffix(stderr, "\nUncompressed bundle.\n") {
+		t.Errorf("with -verbose: %q; want LLVM's line", stderr)
+	}
 	b.write("in", "code")
 	warning("target 'hip-amdgcn-amd-amdhsa-gfx906': the triple has three fields, so gfx906 is its environment and the entry has no processor; write 'hip-amdgcn-amd-amdhsa--gfx906'",
 		"-type=bc", "-targets=hip-amdgcn-amd-amdhsa-gfx906", "-input=in", "-output=out")
