@@ -1,7 +1,6 @@
 package longzstd
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"io"
@@ -54,14 +53,22 @@ func appendSizedFrameHeader(dst []byte, size uint64, largestWindow byte) []byte 
 
 // Encode appends one zstd frame holding src to dst and returns the result. The
 // frame states the content size, has no checksum, and nowhere in it are the four bytes
-// "CCOB". Its bytes depend on src and level alone. src is read in place: besides the result,
-// Encode needs a few MiB. The error is ctx's, if that ends first.
+// "CCOB". Its bytes depend on src
+// and level alone. src is read in place: besides the result, Encode needs a few
+// MiB. The error is ctx's, if that ends first.
 func Encode(ctx context.Context, dst, src []byte, level Level) ([]byte, error) {
-	out := bytes.NewBuffer(dst)
-	if _, err := EncodeTo(ctx, out, src, Options{Level: level}); err != nil {
+	err := encode(ctx, src, effortFor(level, len(src)), Options{}, func(w *blockWriter, b *block) error {
+		if b == nil {
+			dst = appendFrameHeader(dst, uint64(len(src)))
+		} else {
+			dst = w.append(dst, src, b)
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
-	return out.Bytes(), nil
+	return dst, nil
 }
 
 // flushSize is about how much EncodeTo writes at a time.
