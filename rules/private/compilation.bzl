@@ -104,10 +104,10 @@ def compile(ctx, compiler, step, *, src, out, mnemonic, message, id = ""):
         step.shared.append(_new_shared(ctx, compiler, step, out))
     shared = step.shared[0]
     outputs = [out]
-    arguments = shared.before
+    arguments = shared.arguments
     unused = None
     own = ctx.actions.args()
-    if shared.names_outputs:
+    if not arguments:
         program = ctx.actions.args()
         if shared.lists_headers:
             unused = ctx.actions.declare_file(out.basename + ".unused", sibling = out)
@@ -128,13 +128,14 @@ def compile(ctx, compiler, step, *, src, out, mnemonic, message, id = ""):
             program.add(record, format = "--record=%s")
             own.add_all(["-fsave-optimization-record=yaml", "-foptimization-record-passes=" + RECORDED_PASSES, "-Rpass-analysis=" + RESOURCES_PASS])
             own.add(record, format = "-foptimization-record-file=%s")
-        arguments = arguments + [program]
+        program.add_all(shared.words)
+        arguments = shared.before + [program, shared.flags]
     own.add_all(
         (["-o", out] if step.written == _BY_CLANG else []) + step.last + ["-" if step.stdin else src] +
         (["-cuid=" + (id or compilation_id(ctx, src))] if step.has_id else []),
     )
     ctx.actions.run(
-        arguments = arguments + [shared.call, shared.flags, own],
+        arguments = arguments + [own],
         env = step.env,
         exec_group = COMPILE_GROUP,
         executable = compiler.program,
@@ -154,18 +155,24 @@ def _new_shared(ctx, compiler, step, out):
     lists_headers = bool(headers) and compiler.tracks_headers and step.maps_paths
     before = ["compile"] + (_once(compiler, "headers", lambda: _listed_headers(ctx, headers)) if lists_headers else [])
     words = step.program + (["--reference=" + step.entries.reference] if step.entries and step.entries.reference else [])
-    call = ctx.actions.args()
-    call.add_all(words + ["--", compiler.clang.clang.executable])
+    words = words + ["--", compiler.clang.clang.executable]
+    flags = _flags(ctx, compiler, step, headers, out)
     recorded = step.recorded and settings_of(ctx).optimization_records
+    names_outputs = lists_headers or recorded or step.stdin or step.entries or step.written != _BY_CLANG
+    call = None
+    if not names_outputs:
+        # Bazel keeps an object for each `Args` of an action, and for the words between them.
+        call = ctx.actions.args()
+        call.add_all(before + words)
     return struct(
+        arguments = [call, flags] if call else [],
         before = before,
-        call = call,
-        flags = _flags(ctx, compiler, step, headers, out),
+        flags = flags,
         inputs = [_inputs(ctx, compiler, step, headers)],
         lists_headers = lists_headers,
-        names_outputs = lists_headers or recorded or step.stdin or step.entries or step.written != _BY_CLANG,
         recorded = recorded,
         requirements = _MAPS_PATHS if step.maps_paths else {},
+        words = words,
     )
 
 _MAPS_PATHS = {"supports-path-mapping": "1"}

@@ -150,13 +150,14 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
     shared = step.shared[0]
     objects = [object.file for object in linked]
     files = objects + shared.library
-    names = ctx.actions.args()
+    call = ctx.actions.args()
+    call.add_all(shared.words)
     args = ctx.actions.args()
     if len(files) > _FEW:
-        names.use_param_file("@%s")
-        names.set_param_file_format("multiline")
+        call.use_param_file("@%s")
+        call.set_param_file_format("multiline")
         _in_file_of_clang(args)
-    names.add_all(linked + step.library, map_each = _object_words)
+    call.add_all(linked + step.library, map_each = _object_words)
     outputs = [out]
     words = ["-o", out]
     if shared.recorded:
@@ -166,8 +167,9 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
         words.append("-Wl,-plugin-opt=opt-remarks-passes=" + RECORDED_PASSES)
         if not step.in_parts:
             # Several threads would print them.
-            names.add(record, format = "--record=%s")
+            call.add(record, format = "--record=%s")
             words.append("-Wl,-plugin-opt=-pass-remarks-analysis=" + RESOURCES_PASS)
+    call.add("--", shared.clang.executable)
     if step.by_linker:
         # Only the linker gets these files: the driver would optimize bitcode again before linking it.
         args.add_all(words)
@@ -180,7 +182,7 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
         args.add_all(words + files)
     run_offload(
         ctx,
-        arguments = shared.words + [names, shared.call, shared.flags, args],
+        arguments = [call, shared.flags, args],
         group = LINK_GROUP,
         inputs = depset(objects + checked, transitive = shared.inputs),
         mnemonic = mnemonic,
@@ -216,15 +218,12 @@ def _new_shared(ctx, step, out):
         words.append("--advice=" + step.advice)
     if step.without_runtime:
         words.append("--without-runtime=" + step.without_runtime)
-    call = ctx.actions.args()
-    call.add("--", toolchain.clang.executable)
     flags = ctx.actions.args()
     _in_file_of_clang(flags)
     add_flags(flags, step.words + step.generation + (toolchain.link_flags + step.linkopts if step.linkopts != None else []), out)
     library = [object.file for object in step.library]
     files = _files(ctx, toolchain)
     return struct(
-        call = call,
         clang = toolchain.clang,
         flags = flags,
         inputs = [depset(library, transitive = [files]) if library else files],
