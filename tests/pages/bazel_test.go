@@ -441,7 +441,7 @@ func (s *stubs) target(rule, attribute, name string) string {
 	case attribute == "images":
 		return images(name)
 	case rule == "offload_unbundle" && strings.Contains(name, "library"):
-		return images(name+"_images") + fmt.Sprintf("\noffload_bundle(name = %q, images = [%q])\noffload_archive(name = %q, srcs = [%q])", name+"_bundle", name+"_images", name, name+"_bundle")
+		return images(name+"_images") + fmt.Sprintf("\noffload_bundle(name = %q, images = [%q])\noffload_archive(name = %q, bundles = [%q])", name+"_bundle", name+"_images", name, name+"_bundle")
 	case rule == "offload_unbundle" || rule == "offload_archive" || rule == "offload_cc_data" || rule == "offload_register":
 		return images(name+"_images") + fmt.Sprintf("\noffload_bundle(name = %q, images = [%q])", name, name+"_images")
 	}
