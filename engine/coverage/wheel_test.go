@@ -26,15 +26,15 @@ func TestCheckWheelMembers(t *testing.T) {
 		change members
 		want   []string
 	}{
-		"nothing":          {nil, []string{}},
-		"file and folder":  {members{"b": "1", "b/c": "2", "b/d/e": "3"}, []string{file + "!b: record: it is a file and also the directory of \"b/c\""}},
-		"newline":          {members{"a/x\ny": ""}, []string{file + `: record: member "a/x\ny": ` + unsafe}},
-		"NUL":              {members{"a/x\x00y": ""}, []string{file + `: record: member "a/x\x00y": ` + unsafe}},
-		"drive":            {members{`C:\x`: ""}, []string{file + `: record: member "C:\\x": ` + unsafe}},
-		"empty METADATA":   {members{info + "METADATA": ""}, []string{file + "!" + info + "METADATA: record: found the name \"\", expected letters, digits, and - _ . between them"}},
-		"another version":  {members{info + "METADATA": "Name: a\nVersion: 2\n"}, []string{file + "!" + info + "METADATA: record: found the version \"2\", expected that of the file: \"1\""}},
-		"no METADATA text": {members{info + "METADATA": "\xff"}, []string{file + "!" + info + "METADATA: record: expected UTF-8"}},
-		"empty WHEEL":      {members{info + "WHEEL": ""}, []string{file + "!" + info + "WHEEL: record: found Wheel-Version \"\", expected 1.0"}},
+		"nothing":           {nil, []string{}},
+		"file and folder":   {members{"b": "1", "b/c": "2", "b/d/e": "3"}, []string{file + "!b: record: it is a file and also the directory of \"b/c\""}},
+		"newline":           {members{"a/x\ny": ""}, []string{file + `: record: member "a/x\ny": ` + unsafe}},
+		"NUL":               {members{"a/x\x00y": ""}, []string{file + `: record: member "a/x\x00y": ` + unsafe}},
+		"drive":             {members{`C:\x`: ""}, []string{file + `: record: member "C:\\x": ` + unsafe}},
+		"empty METADATA":    {members{info + "METADATA": ""}, []string{file + "!" + info + "METADATA: record: found the name \"\", expected letters, digits, and - _ . between them"}},
+		"another version":   {members{info + "METADATA": "Name: a\nVersion: 2\n"}, []string{file + "!" + info + "METADATA: record: found the version \"2\", expected that of the file: \"1\""}},
+		"no METADATA text":  {members{info + "METADATA": "\xff"}, []string{file + "!" + info + "METADATA: record: expected UTF-8"}},
+		"empty WHEEL":       {members{info + "WHEEL": ""}, []string{file + "!" + info + "WHEEL: record: found Wheel-Version \"\", expected 1.0"}},
 		"of a vendored one": {members{"sub/a.dist-info/METADATA": ""}, []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
