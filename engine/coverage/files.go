@@ -19,6 +19,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/wheel"
 )
 
 // file is a file of a package or of a directory.
@@ -32,6 +33,8 @@ type file struct {
 	size int64
 	sum  [sha256.Size]byte
 	text []byte // of RECORD
+	// misnamed is the fault of the name of a member of a wheel, and headers that of WHEEL or METADATA.
+	misnamed, headers error
 }
 
 // packed are the files of the packages of a call. They are examined while they are read: nothing is
@@ -122,6 +125,9 @@ func (c *checker) walk(name string, format archives.Format, body content.Content
 func (c *checker) member(pkg string, m *archives.Member) error {
 	s := &c.packed
 	f := &file{in: pkg, path: installed(m.Name), name: pkg + "!" + m.Name}
+	if c.deep && isWheel(pkg) {
+		f.misnamed = wheel.CheckName(m.Original)
+	}
 	switch {
 	case m.Link != "":
 		f.same = strings.TrimPrefix(path.Join("/", path.Dir(f.path), m.Link), "/")
@@ -161,8 +167,8 @@ func (c *checker) content(f *file, m *archives.Member) error {
 		return err
 	}
 	f.head, f.size = bytes.Clone(head[:min(len(head), dataHead)]), m.Size
-	record := c.deep && f.isRecord()
-	if !mayHaveCode(m.Name, head) && !record {
+	record, headers := c.deep && f.isRecord(), c.deep && f.isHeaders()
+	if !mayHaveCode(m.Name, head) && !record && !headers {
 		if c.deep {
 			h := sha256.New()
 			if _, err := m.WriteTo(h); err != nil {
@@ -180,8 +186,12 @@ func (c *checker) content(f *file, m *archives.Member) error {
 	if c.deep {
 		f.sum = sha256.Sum256(body.Bytes())
 	}
-	if record {
+	switch {
+	case record:
 		f.text = bytes.Clone(body.Bytes())
+		return nil
+	case headers:
+		f.headers = checkHeaders(f, body.Bytes())
 		return nil
 	}
 	return c.examine(f, files.FromMemory(f.name, body.Bytes()))

@@ -31,7 +31,7 @@ const (
 	FaultVariant     FaultKind = "variant"     // a variant of xnack or sramecc is missing
 	FaultKernel      FaultKind = "kernel"      // a kernel that is registered and in no image
 	FaultUnreachable FaultKind = "unreachable" // code that no host code finds
-	FaultRecord      FaultKind = "record"      // a file that does not match RECORD of its wheel
+	FaultRecord      FaultKind = "record"      // a wheel that cannot be installed, or a file that does not match RECORD
 )
 
 // Fault is a fault in a set of packages.
@@ -87,7 +87,7 @@ func CheckPackage(ctx context.Context, s *engine.Session, opt Options) (*Package
 		return nil, fmt.Errorf("%s: no file in it", opt.Inputs[0])
 	}
 	p.contents()
-	for _, step := range []func() error{p.libraries, p.unused, p.libraryData, p.records, p.covers} {
+	for _, step := range []func() error{p.libraries, p.unused, p.libraryData, p.wheels, p.records, p.covers} {
 		if err := step(); err != nil {
 			return nil, err
 		}

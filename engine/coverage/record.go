@@ -14,8 +14,12 @@ import (
 
 // isRecord reports whether a file is the list of files of a wheel. It sets the fault of one that is
 // too large to be read.
-func (f *file) isRecord() bool {
-	if path.Base(f.path) != "RECORD" || !strings.HasSuffix(path.Dir(f.path), ".dist-info") {
+func (f *file) isRecord() bool { return f.isInfo("RECORD") }
+
+// isInfo reports whether a file is one in the .dist-info directory of a wheel. It sets the fault of one
+// that is too large to be read.
+func (f *file) isInfo(name string) bool {
+	if path.Base(f.path) != name || !strings.HasSuffix(path.Dir(f.path), ".dist-info") {
 		return false
 	}
 	if f.size > wheel.MaxText {

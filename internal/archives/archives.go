@@ -104,6 +104,8 @@ func isTar(data []byte) bool {
 type Member struct {
 	// Name is the path in the package, with slashes, without . and .. elements.
 	Name string
+	// Original is Name as the package has it.
+	Original string
 	// Size is the size in bytes; 0 for links.
 	Size int64
 	// Link is the target of a symbolic link as it is stored, and Same the Name of the member that is
@@ -227,6 +229,7 @@ func (w *walker) add(m *Member) error {
 	}
 	m.budget = w.budget
 	m.plain = m.plain || m.stream == nil // links have no bytes
+	m.Original = m.Name
 	if m.Name = clean(m.Name); m.Name == "" {
 		return nil
 	}

@@ -33,12 +33,22 @@ func TestTarget(t *testing.T) {
 		{set(1, 0), "", "", true},
 		{[]byte("text"), "", "", true},
 		{nil, "", "", true},
+		{elf[:63], "", "", true},
+		{edited(elf, 4, 3), "", "", true},
+		{edited(elf, 5, 3), "", "", true},
 	} {
 		triple, arch, err := Target(test.data)
 		if triple != test.triple || arch != test.arch || (err != nil) != test.fails {
 			t.Errorf("%q, %q, %v", triple, arch, err)
 		}
 	}
+}
+
+// edited returns a copy of data with another byte at off.
+func edited(data []byte, off int, value byte) []byte {
+	b := slices.Clone(data)
+	b[off] = value
+	return b
 }
 
 // TestContainer reads the containers of SPIR-V for Intel.

@@ -8,6 +8,24 @@ package elf
 // Magic is the beginning of each ELF file.
 const Magic = "\x7fELF"
 
+// IdentSize is the size of the identification at the start of the header, in bytes.
+const IdentSize = 16
+
+// Classes, in byte 4 of the header.
+const (
+	Class32 = 1
+	Class64 = 2
+)
+
+// Byte orders, in byte 5 of the header.
+const (
+	LittleEndian = 1
+	BigEndian    = 2
+)
+
+// HeaderSize32 is the size of Elf32_Ehdr, in bytes.
+const HeaderSize32 = 52
+
 // Sizes of the structures of 64-bit files, in bytes.
 const (
 	HeaderSize  = 64 // Elf64_Ehdr

@@ -42,6 +42,7 @@ type Output struct {
 	name   string      // as the request wrote it
 	target string      // the file to replace, after resolving symbolic links
 	temp   string      // temporary name; "" for streams and while the file has no name
+	dir    string      // the directory in which the file was created
 	file   *os.File    // nil for streams and after Close
 	pieces *pieces     // content of a stream, written on commit
 	writer io.Writer   // of the stream; nil for a device or a pipe
@@ -307,10 +308,11 @@ func (o *Output) reopen() error {
 
 // create creates the file, in the directory of the target if possible.
 func (o *Output) create(dir string) (err error) {
-	o.file, o.temp, err = createTemp(dir, usualMode)
+	o.dir = dir
+	o.file, o.temp, err = createTemp(o.dir, usualMode)
 	if err != nil && o.exists && notPermitted(err) {
-		o.inPlace = true
-		o.file, o.temp, err = createTemp(o.set.root.tempDir(), usualMode)
+		o.inPlace, o.dir = true, o.set.root.tempDir()
+		o.file, o.temp, err = createTemp(o.dir, usualMode)
 	}
 	return err
 }
@@ -521,7 +523,7 @@ func (o *Output) nameTemp() (err error) {
 	if err != nil {
 		return err
 	}
-	o.temp, err = tempName(filepath.Dir(o.target), inodeOf(fi), func(name string) error { return linkFile(o.file, name) })
+	o.temp, err = tempName(o.dir, inodeOf(fi), func(name string) error { return linkFile(o.file, name) })
 	return err
 }
 

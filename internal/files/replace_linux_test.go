@@ -139,9 +139,17 @@ func testReplace(t *testing.T) {
 			defer close(done)
 			asNobody(t)
 			replace(t, root, "sub/x", "new")
+			// An output can also be closed before the others are written.
+			err := root.WriteFile(t.Context(), "sub/x", func(output *Output) error {
+				_, err := output.Write([]byte("newest"))
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
 		}()
 		<-done
-		if status(t, x).Ino != inode || read(t, x) != "new" {
+		if status(t, x).Ino != inode || read(t, x) != "newest" {
 			t.Errorf("content %q", read(t, x))
 		}
 		if left, _ := os.ReadDir(sub); len(left) != 1 {

@@ -32,7 +32,7 @@ func leave(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	if name == "" {
-		o := Output{file: f, target: filepath.Join(dir, "x")}
+		o := Output{file: f, dir: dir}
 		if err := o.nameTemp(); err != nil {
 			t.Fatal(err)
 		}

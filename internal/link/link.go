@@ -226,6 +226,8 @@ const (
 	SeveralRuntimes
 	// NotELF is a relocatable link for Windows.
 	NotELF
+	// NoHeader is a linked image of Override without a valid ELF header.
+	NoHeader
 )
 
 // Error reports a fault of a link.
@@ -255,6 +257,8 @@ func (e *Error) Error() string {
 		text = "images for several runtimes: a fat binary is for one runtime"
 	case NotELF:
 		text = "relocatable linking requires ELF"
+	case NoHeader:
+		text = "linked image"
 	}
 	if e.Err == nil {
 		return text

@@ -57,7 +57,11 @@ func (w *linker) override() error {
 		defer input.Close()
 		triple, arch, err := devicelink.Target(input.Bytes())
 		if err != nil {
-			return files.NameError(input.Name(), err)
+			err = files.NameError(input.Name(), err)
+			if _, ok := errors.AsType[*devicelink.HeaderError](err); ok {
+				return &Error{Fault: NoHeader, Err: err}
+			}
+			return err
 		}
 		if o.Kind == 0 {
 			return &Error{Fault: NoRuntime, Subject: o.Kind.String()}

@@ -1,6 +1,7 @@
 package prune
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ func isFatbinarySection(name string) bool {
 }
 
 // fatbinaries returns the adjacent CUDA fatbinaries in c.
-func fatbinaries(c content.Content, section string) (*region, error) {
+func fatbinaries(ctx context.Context, c content.Content, section string, o *Options) (*region, error) {
 	r := &region{}
 	for f, err := range cubin.Fatbinaries(c.Bytes()) {
 		if err != nil {
@@ -35,6 +36,9 @@ func fatbinaries(c content.Content, section string) (*region, error) {
 			e := imageEntry("nvptx64-nvidia-cuda", image.Arch, image.Size)
 			e.offset = image.Offset
 			u.entries = append(u.entries, e)
+		}
+		if err := o.memory.hold(ctx, u); err != nil {
+			return nil, err
 		}
 		r.units = append(r.units, u)
 	}
@@ -78,9 +82,9 @@ func (w *Work) otherVendor() bool {
 }
 
 // openFatbinaries finds the images in a file of CUDA fatbinaries.
-func (w *Work) openFatbinaries() error {
+func (w *Work) openFatbinaries(ctx context.Context) error {
 	w.format = "fatbinary"
-	r, err := fatbinaries(w.in, "")
+	r, err := fatbinaries(ctx, w.in, "", &w.opt)
 	if err != nil {
 		return err
 	}
@@ -111,13 +115,13 @@ func cudaWrappers(f *elfedit.File) ([]Wrapper, error) {
 }
 
 // linkedCUDA finds the fatbinaries of a linked file in one of the sections for them.
-func linkedCUDA(f *elfedit.File, name string) (*region, error) {
+func (w *Work) linkedCUDA(ctx context.Context, f *elfedit.File, name string) (*region, error) {
 	section, err := f.Section(name)
 	if err != nil || section < 0 || f.Sections[section].InFile() == 0 {
 		return nil, err
 	}
 	s := &f.Sections[section]
-	r, err := fatbinaries(f.Content(section), name)
+	r, err := fatbinaries(ctx, f.Content(section), name, &w.opt)
 	if err == nil {
 		r.section, r.align = section, max(s.Align, 8)
 		err = r.findCUDASlots(f, s)

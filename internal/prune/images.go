@@ -79,6 +79,9 @@ func (w *Work) offloadBinaries(ctx context.Context, c content.Content, section s
 			img := &p.Images[i]
 			u.entries = append(u.entries, imageEntry(img.Get("triple"), img.Get("arch"), img.Content.Len()))
 		}
+		if err := w.opt.memory.hold(ctx, u); err != nil {
+			return nil, err
+		}
 		r.units = append(r.units, u)
 	}
 	return r, nil

@@ -77,8 +77,8 @@ func (w *Work) openLinked(ctx context.Context) error {
 	for _, open := range []func() (*region, error){
 		func() (*region, error) { return w.openHIP(ctx, f) },
 		func() (*region, error) { return w.openOpenMP(ctx, f) },
-		func() (*region, error) { return linkedCUDA(f, embedding.CUDASection) },
-		func() (*region, error) { return linkedCUDA(f, embedding.CUDARelocatableSection) },
+		func() (*region, error) { return w.linkedCUDA(ctx, f, embedding.CUDASection) },
+		func() (*region, error) { return w.linkedCUDA(ctx, f, embedding.CUDARelocatableSection) },
 	} {
 		r, err := open()
 		if err != nil {

@@ -41,7 +41,7 @@ func (w *Work) openObject(ctx context.Context) error {
 		case name == embedding.OffloadSection:
 			r, err = w.offloadBinaries(ctx, f.Content(i), name)
 		case isFatbinarySection(name):
-			r, err = fatbinaries(f.Content(i), name)
+			r, err = fatbinaries(ctx, f.Content(i), name, &w.opt)
 			err = unsupported(err)
 		case strings.HasPrefix(name, bundle.SectionPrefix) && name != bundle.SectionPrefix:
 			loose.entries = append(loose.entries, bundleEntry(strings.TrimPrefix(name, bundle.SectionPrefix), int64(i), int64(s.Size)))
@@ -58,6 +58,9 @@ func (w *Work) openObject(ctx context.Context) error {
 	}
 	if len(loose.entries) > 0 {
 		loose.stored = w.in.Slice(0, min(loose.size, w.in.Len()))
+		if err := w.opt.memory.hold(ctx, loose); err != nil {
+			return err
+		}
 		w.add(&region{units: []*unit{loose}})
 	}
 	if len(regions) == 0 && len(loose.entries) == 0 {

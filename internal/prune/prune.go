@@ -70,6 +70,8 @@ type Options struct {
 	Budget *budget.Budget
 	// Done, if not nil, is called with the numbers of bytes compressed.
 	Done func(n int64)
+
+	memory *memory // of the units that are opened; nil to reserve none
 }
 
 // Report describes the changes to a file.
@@ -108,6 +110,7 @@ type Work struct {
 	// build computes the new file from the changed units.
 	build    func() (*elfedit.Layout, error)
 	warnings []string
+	account  *budget.Account // of Open and Layout
 	release  []func()
 }
 
@@ -115,9 +118,12 @@ func (w *Work) warn(format string, args ...any) {
 	w.warnings = append(w.warnings, fmt.Sprintf(format, args...))
 }
 
-// Open finds the device code in a file and selects the changes.
+// Open finds the device code in a file and selects the changes. Memory for what it finds is reserved
+// until Close.
 func Open(ctx context.Context, in content.Content, opt Options) (*Work, error) {
-	w := &Work{in: in, opt: opt}
+	opt.memory = &memory{budget: opt.Budget}
+	w := &Work{in: in, opt: opt, account: opt.Budget.Account(ctx), release: []func(){opt.memory.release}}
+	ctx = w.account.Context(ctx)
 	data := in.Bytes()
 	var err error
 	switch format := object.Identify(data); {
@@ -149,7 +155,7 @@ func (w *Work) openContainers(ctx context.Context) error {
 	case bundle.Is(data), ccob.Is(data):
 		return w.openBundles(ctx)
 	case cubin.IsFatbinary(data):
-		return w.openFatbinaries()
+		return w.openFatbinaries(ctx)
 	}
 	return ErrNoDeviceCode
 }
@@ -167,6 +173,7 @@ func (w *Work) unchanged() bool {
 // Layout computes the new file. Its parts are valid until Close. Memory for decompressed
 // bundles is reserved until then.
 func (w *Work) Layout(ctx context.Context) (*elfedit.Layout, error) {
+	ctx = w.account.Context(ctx)
 	if w.unchanged() {
 		for _, u := range w.units {
 			u.keep()

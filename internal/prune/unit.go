@@ -112,7 +112,7 @@ func openBundle(ctx context.Context, c content.Content, at, end int64, o *Option
 		return nil, errors.New("no bundle begins there")
 	}
 	u.size = u.stored.Len()
-	return u, nil
+	return u, o.memory.hold(ctx, u)
 }
 
 // describe sets the entries to those of a bundle.

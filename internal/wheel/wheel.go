@@ -137,13 +137,21 @@ func (w *Wheel) readMembers(file content.Content) error {
 	return nil
 }
 
+// CheckName returns an error for names of members that no wheel can have.
+func CheckName(member string) error {
+	name := strings.TrimSuffix(member, "/")
+	if len(name) > maxName || !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\\x00\r\n") || len(name) > 1 && name[1] == ':' || !utf8.ValidString(name) {
+		return fmt.Errorf("member %.200q: expected a relative path with slashes, without . and .., of at most %d bytes", member, maxName)
+	}
+	return nil
+}
+
 // checkMember returns an error for members that no wheel can have.
 func checkMember(f *zip.File) error {
-	name := strings.TrimSuffix(f.Name, "/")
-	unsafe := len(name) > maxName || !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\\x00\r\n") || len(name) > 1 && name[1] == ':' || !utf8.ValidString(name)
+	if err := CheckName(f.Name); err != nil {
+		return err
+	}
 	switch {
-	case unsafe:
-		return fmt.Errorf("member %.200q: expected a relative path with slashes, without . and .., of at most %d bytes", f.Name, maxName)
 	case f.Flags&encrypted != 0:
 		return fmt.Errorf("%.200q is encrypted", f.Name)
 	case f.Method != zip.Store && f.Method != zip.Deflate:
@@ -174,19 +182,37 @@ func (w *Wheel) findInfo() error {
 	return nil
 }
 
+// CheckInfo checks the file WHEEL.
+func CheckInfo(h *Headers) error {
+	if format := h.Get("Wheel-Version"); !strings.HasPrefix(format, "1.") {
+		return fmt.Errorf("found Wheel-Version %.50q, expected 1.0", format)
+	}
+	return nil
+}
+
+// CheckMetadata checks the file METADATA in a directory NAME-VERSION.dist-info of a wheel against the
+// name of the wheel.
+func CheckMetadata(h *Headers, distInfo string, file Name) error {
+	version, name := h.Get("Version"), h.Get("Name")
+	project, _, _ := strings.Cut(strings.TrimSuffix(distInfo, ".dist-info"), "-")
+	switch {
+	case !ValidName(name):
+		return fmt.Errorf("found the name %.100q, expected letters, digits, and - _ . between them", name)
+	case Normalize(name) != Normalize(file.Distribution) || Normalize(project) != Normalize(name):
+		return fmt.Errorf("found the name %.100q, expected that of the file and directory: %q", name, file.Distribution)
+	case !validVersion(version) || EscapeVersion(version) != file.Version:
+		return fmt.Errorf("found the version %.100q, expected that of the file: %q", version, file.Version)
+	}
+	return nil
+}
+
 // checkInfo checks what WHEEL, METADATA and RECORD say against the file name and members.
 func (w *Wheel) checkInfo() error {
-	version, name := w.Metadata.Get("Version"), w.Metadata.Get("Name")
-	project, _, _ := strings.Cut(strings.TrimSuffix(w.DistInfo, ".dist-info"), "-")
-	switch format := w.Info.Get("Wheel-Version"); {
-	case !strings.HasPrefix(format, "1."):
-		return fmt.Errorf("%s/WHEEL: found Wheel-Version %.50q, expected 1.0", w.DistInfo, format)
-	case !ValidName(name):
-		return fmt.Errorf("%s/METADATA: found the name %.100q, expected letters, digits, and - _ . between them", w.DistInfo, name)
-	case Normalize(name) != Normalize(w.Name.Distribution) || Normalize(project) != Normalize(name):
-		return fmt.Errorf("%s/METADATA: found the name %.100q, expected that of the file and directory: %q", w.DistInfo, name, w.Name.Distribution)
-	case !validVersion(version) || EscapeVersion(version) != w.Name.Version:
-		return fmt.Errorf("%s/METADATA: found the version %.100q, expected that of the file: %q", w.DistInfo, version, w.Name.Version)
+	if err := CheckInfo(w.Info); err != nil {
+		return fmt.Errorf("%s/WHEEL: %w", w.DistInfo, err)
+	}
+	if err := CheckMetadata(w.Metadata, w.DistInfo, w.Name); err != nil {
+		return fmt.Errorf("%s/METADATA: %w", w.DistInfo, err)
 	}
 	for i := range w.Record {
 		row := &w.Record[i]

@@ -1,6 +1,7 @@
 package linkerwrapper
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -74,6 +75,30 @@ func TestDryRun(t *testing.T) {
 				t.Errorf("(-LLVM +ours):\n%s", diff)
 			}
 		})
+	}
+	b.tidy()
+}
+
+// TestOverrideWithoutHeader passes files without a valid ELF header as linked images: a message has LLVM's
+// words, and then the file.
+func TestOverrideWithoutHeader(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	theirs := llvm.Tool(t, "clang-linker-wrapper")
+	header := string(b.read("plain.o")[:64])
+	for i, data := range []string{
+		"", "text", "a text without any header, which is longer than the header of an object file",
+		header[:15], header[:16], header[:52], header[:63], header[:4] + "\x01" + header[5:51], header[:4] + "\x03" + header[5:], header[:5] + "\x03" + header[6:],
+	} {
+		file := fmt.Sprintf("image%d", i)
+		b.write(file, data)
+		args := []string{"--dry-run", "--host-triple=" + host, "--linker-path=/usr/bin/ld", "--override-image=hip=" + file, "-o", "out"}
+		want, got := b.call(theirs, args...), b.call(b.ours, args...)
+		want.Stderr = strings.TrimSuffix(b.normal(want.Stderr, theirs), "\n") + ": " + file + ": expected an ELF file\n"
+		got.Stderr = b.normal(got.Stderr, b.ours)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q (-LLVM +ours):\n%s", data, diff)
+		}
 	}
 	b.tidy()
 }

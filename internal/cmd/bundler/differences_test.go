@@ -243,6 +243,21 @@ func TestFailuresLeaveNothing(t *testing.T) {
 	b.fails([]string{"'nosuch/x': No such file or directory"}, "-type=bc", "-targets="+hip+"gfx906", "-input=x", "-output=nosuch/x")
 }
 
+func TestArchiveOutputsThatCannotBeWritten(t *testing.T) {
+	b := newBench(t)
+	b.bundle("bc", "x", hip+"gfx906", "one")
+	b.write("x.a", archive(t, "m.bc", b.read("x")), "file", "from before")
+	if err := os.Mkdir(filepath.Join(b.dir, "dir"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for output, reason := range map[string]string{"nosuch/x": "No such file or directory", "dir": "Is a directory", "file/x": "Not a directory", "": "No such file or directory"} {
+		for _, arch := range []string{"gfx906", "gfx942"} {
+			b.fails([]string{"'" + output + "': " + reason}, "-unbundle", "-type=a", "-allow-missing-bundles", "-targets="+hip+arch, "-input=x.a", "-output="+output)
+		}
+	}
+	b.want("file", "from before")
+}
+
 func TestImagesThatOnlyBeginLikeObjects(t *testing.T) {
 	b := newBench(t)
 	for _, image := range []string{"\x00\x00 zeros", "\x7fELF but no more", "\x7fELF\x02\x01\x01" + strings.Repeat("\xff", 100), "BC\xc0\xde no bitcode", strings.Repeat("\x00", 64)} {

@@ -1,9 +1,12 @@
 package llvmwords
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 
+	"github.com/rules-offload/rules_offload/internal/devicelink"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/link"
 )
 
@@ -27,6 +30,30 @@ func Link(e *link.Error) string {
 		return "Expected a single bundled image for direct fat binary output"
 	case link.NotELF:
 		return "Relocatable linking is not supported on COFF targets"
+	case link.NoHeader:
+		if header, ok := errors.AsType[*devicelink.HeaderError](e.Err); ok {
+			return elfHeader(header)
+		}
 	}
 	return e.Error()
+}
+
+// elfHeader returns the words of LLVM for a file without a valid ELF header. LLVM does not compare
+// the first bytes of the file; the words for a file that differs only in them are those for its class.
+func elfHeader(e *devicelink.HeaderError) string {
+	size := elf.HeaderSize
+	switch e.Class {
+	case elf.Class32:
+		size = elf.HeaderSize32
+	case elf.Class64:
+	default:
+		return "Invalid ELF class"
+	}
+	if e.Order != elf.LittleEndian && e.Order != elf.BigEndian {
+		return "Invalid ELF data"
+	}
+	if e.Size < size {
+		return fmt.Sprintf("invalid buffer: the size (%d) is smaller than an ELF header (%d)", e.Size, size)
+	}
+	return "Invalid ELF class"
 }
