@@ -8,7 +8,7 @@ import (
 	"github.com/rules-offload/rules_offload/tests/internal/reapi"
 )
 
-// ofRepository is a C++ toolchain whose headers are in its repository.
+// ofRepository is a C++ toolchain whose headers are in its repository. Rules need none of its programs but ar.
 var ofRepository = bazeltest.CcToolchain{
 	CPU:   "aarch64",
 	Files: `glob(["libcxx/**", "sysroot/**"])`,
@@ -17,7 +17,7 @@ var ofRepository = bazeltest.CcToolchain{
     compile_flags = ["-isystem", ROOT + "/libcxx"],
     compiler = "clang",
     cxx_builtin_include_directories = [ROOT],
-    tool_paths = {tool: "/bin/false" for tool in TOOLS},
+    tool_paths = {tool: "/usr/bin/ar" if tool == "ar" else "/bin/false" for tool in TOOLS},
 `,
 }
 
