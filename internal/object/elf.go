@@ -254,8 +254,8 @@ func (s *elfSymbol) kind() byte    { return s.info & 0xf }
 // reserved reports whether shndx is a reserved value and not a section index.
 func (s *elfSymbol) reserved() bool { return s.shndx >= elf.ShnLoReserve && s.shndx != elf.ShnXindex }
 
-// symbol decodes symbol i of t.
-func (f *File) symbol(t *symtab, i int) (s elfSymbol, err error) {
+// symbol decodes symbol i of t into s.
+func (f *File) symbol(t *symtab, i int, s *elfSymbol) error {
 	h := f.elf
 	b := t.entries[uint64(i)*h.symSize():]
 	name := uint64(h.order.Uint32(b))
@@ -268,21 +268,21 @@ func (f *File) symbol(t *symtab, i int) (s elfSymbol, err error) {
 	}
 	var ok bool
 	if s.name, ok = t.names.at(name); !ok && (name != 0 || t.section != 0) {
-		return s, fmt.Errorf("symbol %d at byte 0x%x: name offset 0x%x lies outside the table of names (%d bytes)",
+		return fmt.Errorf("symbol %d at byte 0x%x: name offset 0x%x lies outside the table of names (%d bytes)",
 			i, t.offset+uint64(i)*h.symSize(), name, len(t.names.data))
 	}
 	s.section = uint32(s.shndx)
 	if s.shndx == elf.ShnXindex {
 		if t.shndx == nil {
-			return s, fmt.Errorf("symbol %d %q: its section index is in a table that the file does not have", i, clip(s.name))
+			return fmt.Errorf("symbol %d %q: its section index is in a table that the file does not have", i, clip(s.name))
 		}
 		s.section = h.order.Uint32(t.shndx[4*i:])
 	}
 	if t.section != 0 && !s.reserved() && s.section >= uint32(len(f.Sections)) && s.section != 0 {
-		return s, fmt.Errorf("symbol %d %q: section %d does not exist, the file has %d",
+		return fmt.Errorf("symbol %d %q: section %d does not exist, the file has %d",
 			i, clip(s.name), s.section, len(f.Sections))
 	}
-	return s, nil
+	return nil
 }
 
 func (f *File) elfSymbols(yield func(Symbol, error) bool) {
@@ -291,8 +291,9 @@ func (f *File) elfSymbols(yield func(Symbol, error) bool) {
 		yield(Symbol{}, err)
 		return
 	}
+	var s Symbol
 	for i := range t.count(f.elf) {
-		if s, err := f.programSymbol(&t, i); !yield(s, err) || err != nil {
+		if err := f.programSymbol(&t, i, &s); !yield(s, err) || err != nil {
 			return
 		}
 	}
@@ -301,13 +302,14 @@ func (f *File) elfSymbols(yield func(Symbol, error) bool) {
 // count returns the number of symbols.
 func (t *symtab) count(h *elfHeader) int { return int(uint64(len(t.entries)) / h.symSize()) }
 
-// programSymbol decodes symbol i of t as Symbols returns it.
-func (f *File) programSymbol(t *symtab, i int) (Symbol, error) {
-	es, err := f.symbol(t, i)
-	if err != nil {
-		return Symbol{}, err
+// programSymbol decodes symbol i of t into s as Symbols returns it.
+func (f *File) programSymbol(t *symtab, i int, s *Symbol) error {
+	var es elfSymbol
+	if err := f.symbol(t, i, &es); err != nil {
+		*s = Symbol{}
+		return err
 	}
-	s := Symbol{
+	*s = Symbol{
 		Name: es.name, Value: es.value, Size: es.size, Section: -1, Type: es.kind(),
 		Global:  es.binding() != elf.BindLocal,
 		Weak:    es.binding() == elf.BindWeak,
@@ -324,7 +326,7 @@ func (f *File) programSymbol(t *symtab, i int) (Symbol, error) {
 	default:
 		s.Kind, s.Section = Defined, int(es.section)
 	}
-	return s, nil
+	return nil
 }
 
 // mappingSymbol reports whether LLVM treats a symbol of this name as a marker of

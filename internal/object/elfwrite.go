@@ -224,7 +224,7 @@ func (r *elfRewriter) readSymbols() error {
 	r.symbols = make([]outSymbol, n)
 	for i := range r.symbols {
 		s := &r.symbols[i]
-		if s.elfSymbol, err = r.f.symbol(&t, i); err != nil {
+		if err = r.f.symbol(&t, i, &s.elfSymbol); err != nil {
 			return err
 		}
 		switch {

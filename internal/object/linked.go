@@ -121,7 +121,8 @@ func (f *File) dynamicSymbols(yield func(Symbol, error) bool) {
 		room += 16 * uint64(len(t.names.data))
 	}
 	for i := range t.count(f.elf) {
-		s, err := f.programSymbol(&t, i)
+		var s Symbol
+		err := f.programSymbol(&t, i, &s)
 		if n := uint64(len(s.Name)); n > room {
 			err = fmt.Errorf("symbol %d at byte 0x%x: the names of the symbols overlap", i, t.offset+uint64(i)*f.elf.symSize())
 		} else {
