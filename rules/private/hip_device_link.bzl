@@ -92,14 +92,16 @@ def _hip_device_link_impl(ctx):
     if not libraries:
         fail("{}: nothing to link: no hip_library in the dependencies has rdc = True and device_link = False".format(where))
     images = []
+    copts = device_flags(ctx) + expand_flags(ctx, "copts")
+    linkopts = device_linkopts_of(ctx)
     for target in _targets_of(libraries, where):
         step = hip_link_step(
             ctx,
             target,
             advice = "add a definition to one of the libraries, or add the library that has one to deps; it needs rdc = True and device_link = False",
-            copts = device_flags(ctx) + expand_flags(ctx, "copts"),
+            copts = copts,
             generates = True,
-            linkopts = device_linkopts_of(ctx) + arch_linkopts_of(ctx, target),
+            linkopts = linkopts + arch_linkopts_of(ctx, target),
         )
         folder = ctx.label.name + "/" + target_ids.file_name(target.target_id)
         objects = [object for library in libraries for object in library.code if object.id == target.id]

@@ -19,7 +19,7 @@ def image_groups(images):
     if split:
         groups["debug_info"] = split
     for image in images:
-        groups.setdefault(image.target_id or target_ids.name(image), []).append(image.file)
+        groups.setdefault(target_ids.name(image), []).append(image.file)
     return {name: depset(files) for name, files in groups.items()}
 
 def _entry(image):
