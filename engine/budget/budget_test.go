@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // soon fails the test if fn does not return in time.

@@ -16,9 +16,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/archives"
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/kpack"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 	"github.com/rules-offload/rules_offload/internal/wheel"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/tinylib/msgp/msgp"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/longzstd"
+	"github.com/rules-offload/rules_offload/internal/compression/longzstd"
 	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
 
