@@ -124,19 +124,9 @@ func targetOf(data []byte) target.CodeObject {
 	if osabi, abi := data[7], data[8]; osabi == elf.OSABIHSA && abi <= maxABI {
 		t.Version = int(abi) + 2
 	}
-	switch t.Version {
-	case 2, 3:
-		if flags&0x100 != 0 {
-			t.XNACK = target.FeatureOn
-		}
-		if flags&0x200 != 0 {
-			t.SRAMECC = target.FeatureOn
-		}
-	case 4, 5, 6:
-		t.XNACK, t.SRAMECC = target.FeatureState(flags>>8&3), target.FeatureState(flags>>10&3)
-		if t.Version == 6 {
-			t.Generic = int(flags >> 24)
-		}
+	t.Features = target.FeatureStatesOf(t.Version, flags)
+	if t.Version == 6 {
+		t.Generic = int(flags >> 24)
 	}
 	return t
 }
