@@ -54,7 +54,7 @@ func (s *Session) Inspect(ctx context.Context, name string, opt InspectOptions) 
 		file, _, err := s.inspect(ctx, f)
 		return file, err
 	}
-	file, err := s.kernels(ctx, f, opt)
+	file, err := s.Describe(ctx, f, opt)
 	if err != nil {
 		return nil, err
 	}

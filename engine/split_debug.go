@@ -4,7 +4,7 @@ import (
 	"context"
 	"path"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 

@@ -9,12 +9,11 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/budget"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/kpack"
-	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 // Options are the options of Check and CheckPackage.
@@ -100,7 +99,7 @@ type checker struct {
 func newChecker(ctx context.Context, s *engine.Session, opt Options) *checker {
 	return &checker{
 		ctx:     s.Context(ctx), // one account for the files of all packages
-		session: s, root: session.Files(s), budget: session.Budget(s), gpus: opt.GPUs, xz: opt.XZ, archives: make(map[string]*archive),
+		session: s, root: s.Files(), budget: s.Budget(), gpus: opt.GPUs, xz: opt.XZ, archives: make(map[string]*archive),
 		packed: packed{named: make(map[string]*file), paths: make(map[string][]*file), links: make(map[string]string)},
 	}
 }
@@ -247,11 +246,11 @@ func (c *checker) code(name string) (code, error) {
 
 // read describes an open file. Its error is about the device code, or about the machine.
 func (c *checker) read(f *images.File) (found code, err error) {
-	list, described, err := session.Describe(c.ctx, c.session, f)
+	file, err := c.session.Describe(c.ctx, f, engine.InspectOptions{})
 	if err != nil {
 		return found, err
 	}
-	found.bundles = c.group(list, described)
+	found.bundles = c.group(file.Found, file.Images)
 	err = guard.Contain(func() (err error) {
 		found.marker = readMarker(f.Content())
 		if c.deep {

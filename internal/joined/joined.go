@@ -3,6 +3,7 @@ package joined
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/guard"
@@ -65,10 +66,19 @@ func (j *Parts) join(p content.Part) error {
 // mappedFile returns the mapped file that c is a range of and the offset in it, nil for other contents.
 func mappedFile(c content.Content) (*guard.File, int64) {
 	file, off := c.File()
-	if mapped, ok := file.(interface{ MappedFile() *guard.File }); ok {
-		return mapped.MappedFile(), off
+	in, ok := file.(interface {
+		MappedFile() *os.File
+		Name() string
+		Size() int64
+	})
+	if !ok {
+		return nil, 0
 	}
-	return nil, 0
+	mapped := in.MappedFile()
+	if mapped == nil {
+		return nil, 0
+	}
+	return &guard.File{File: mapped, Label: in.Name(), Size: in.Size()}, off
 }
 
 func (j *Parts) later(off int64, c content.Content) {

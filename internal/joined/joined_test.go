@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/guard"
 )
 

@@ -28,7 +28,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/process"
 )
 

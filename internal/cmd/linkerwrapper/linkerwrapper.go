@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
@@ -27,7 +28,6 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmwords"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
 	"github.com/rules-offload/rules_offload/internal/devicelink"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/link"
 	"github.com/rules-offload/rules_offload/internal/process"
 )

@@ -1,3 +1,6 @@
+// Package files opens the inputs and writes the outputs of a request. A [Root] resolves their names under one
+// directory and opens inputs, which are mapped where that is faster. [Outputs] are a transaction: all files of
+// a request appear under their names when they are complete, or none. A [NewTree] is a directory that does.
 package files
 
 import (

@@ -272,12 +272,12 @@ func (in *Input) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// MappedFile returns the file of the input if it is mapped, nil otherwise.
-func (in *Input) MappedFile() *guard.File {
+// MappedFile returns the open file if the input is mapped, for mapping ranges of it again, nil otherwise.
+func (in *Input) MappedFile() *os.File {
 	if in.mapping == nil {
 		return nil
 	}
-	return in.file
+	return in.file.File
 }
 
 // inputOf returns the Input that c is a range of and the offset in it, nil for other contents.
