@@ -10,6 +10,14 @@ load(":cc_infos.bzl", "link_info")
 load(":native.bzl", "OffloadNativeInfo")
 load(":processors.bzl", "FEATURE_NAMES")
 
+_RequiredInfo = provider(
+    doc = "A shared library and those that it requires.",
+    fields = {
+        "files": "Depset of Files: the libraries.",
+        "runfiles": "Depset of Files: the libraries, where programs find them.",
+    },
+)
+
 def _rocm_shared_library_impl(ctx):
     cc = cc_configuration(ctx)
     library = cc_common.create_library_to_link(
@@ -20,16 +28,27 @@ def _rocm_shared_library_impl(ctx):
         dynamic_library_symlink_path = "{}/{}".format(ctx.label.repo_name or "rocm", ctx.file.library.short_path.removeprefix("../").partition("/")[2]),
         feature_configuration = cc.features,
     )
+
+    # As with hipcc, programs do not name what only their libraries require: the linker and the loader find it.
+    required = depset(transitive = [dep[_RequiredInfo].files for dep in ctx.attr.deps])
+    runfiles = depset([library.dynamic_library], transitive = [dep[_RequiredInfo].runfiles for dep in ctx.attr.deps])
+    files = required.to_list()
     return [
-        DefaultInfo(files = depset([ctx.file.library])),
-        link_info(ctx, deps = ctx.attr.deps, libraries = [library]),
+        DefaultInfo(files = depset([ctx.file.library]), runfiles = ctx.runfiles(transitive_files = runfiles)),
+        _RequiredInfo(files = depset([ctx.file.library], transitive = [required]), runfiles = runfiles),
+        link_info(
+            ctx,
+            files = files,
+            flags = ["-Wl,-rpath-link," + folder for folder in {file.dirname: None for file in files}],
+            libraries = [library],
+        ),
     ]
 
 rocm_shared_library = rule(
     implementation = _rocm_shared_library_impl,
-    doc = "A shared library of ROCm, with the shared libraries that it requires.",
+    doc = "A shared library of ROCm. Programs are linked with it, and have the shared libraries that it requires as runfiles.",
     attrs = {
-        "deps": attr.label_list(providers = [CcInfo], doc = "The shared libraries that it requires."),
+        "deps": attr.label_list(providers = [_RequiredInfo], doc = "The shared libraries that it requires."),
         "library": attr.label(allow_single_file = True, mandatory = True, doc = "The file, with the name that programs look for."),
     },
     fragments = ["cpp"],
