@@ -8,8 +8,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/llvm/dialect"
 	"github.com/rules-offload/rules_offload/internal/elf"
+	"github.com/rules-offload/rules_offload/internal/llvm/dialect"
 )
 
 // NeedsContainer reports whether linked images for a triple, of OpenMP, are put

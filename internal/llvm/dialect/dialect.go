@@ -1,5 +1,5 @@
 // Package dialect has the differences between the releases of LLVM in what links and registrations pass to clang, to
-// linkers, to runtimes and to readers of LLVM IR. A difference is a field of Dialect, set in one table: code asks the
+// linkers, to runtimes and to readers of LLVM IR, and in what device code assumes. A difference is a field of Dialect, set in one table: code asks the
 // field, never the number of the release. The table of package internal/cmd/release has the differences of command lines.
 package dialect
 
@@ -21,6 +21,8 @@ type Dialect struct {
 	IntelBinaries bool
 	// SYCLBinaries reports that the SYCL runtime registers an offload binary, not each image.
 	SYCLBinaries bool
+	// TrapHandler reports that the occupancy of a kernel depends on the SGPRs of the trap handler.
+	TrapHandler bool
 	// IR is the form of the modules of registrations.
 	IR IR
 }
@@ -45,11 +47,11 @@ type IR struct {
 var dialects = map[target.Release]*Dialect{
 	target.LLVM22: {},
 	target.LLVM23: {
-		ClangLTO: true, IntelBinaries: true, SYCLBinaries: true,
+		ClangLTO: true, IntelBinaries: true, SYCLBinaries: true, TrapHandler: true,
 		IR: IR{UnsanitizedWrapper: true, MachOEntries: true},
 	},
 	target.LLVM24: {
-		ClangLTO: true, IntelBinaries: true, SYCLBinaries: true,
+		ClangLTO: true, IntelBinaries: true, SYCLBinaries: true, TrapHandler: true,
 		ClangSYCL: true, SameTargets: true, CompatibleTriples: true,
 		IR: IR{
 			UnsanitizedWrapper: true, MachOEntries: true,

@@ -13,8 +13,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/llvm/dialect"
 	"github.com/rules-offload/rules_offload/internal/embedding"
+	"github.com/rules-offload/rules_offload/internal/llvm/dialect"
 	ir "github.com/rules-offload/rules_offload/internal/llvm/llvmir"
 	"github.com/rules-offload/rules_offload/internal/registration/register"
 )
