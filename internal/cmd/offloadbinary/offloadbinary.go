@@ -16,7 +16,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmwords"
@@ -63,7 +62,7 @@ func newOptions(r release.Release) *options {
 			"to create a fatbinary containing offloading code.\n",
 		Category: "llvm-offload-binary options",
 		// Extraction and messages follow LLVM 23, for every version of the container.
-		Version: "Debian LLVM version " + release.Nearest(max(r.Release, target.LLVM23)).Version + "\n  Optimized build.",
+		Version: "Debian LLVM version " + release.Nearest(r.BinaryTool).Version + "\n  Optimized build.",
 	}}
 	t := &o.tool
 	o.help = r.SetUp(t, order, orderNextBucket)
