@@ -132,7 +132,7 @@ func (w *linker) placeholders(p *packed) ([]register.Image, error) {
 				defer input.Close()
 				image.Content = content.Memory(slices.Clone(input.Bytes()))
 			}
-			if err := offloadbinary.Write(&b, 1, []offloadbinary.Image{image}); err != nil {
+			if err := offloadbinary.Write(&b, offloadbinary.DefaultVersion, []offloadbinary.Image{image}); err != nil {
 				return nil, err
 			}
 			r := register.Registration{Kind: offloadbinary.OpenMP}

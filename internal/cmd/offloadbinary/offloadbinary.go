@@ -71,7 +71,7 @@ func newOptions(r release.Release) *options {
 	o.images = t.Strings("image", "<key>=<value>,...", "List of key and value arguments. Required keywords are 'file' and 'triple'.")
 	o.archive = t.Bool("archive", "Write extracted files to a static archive")
 	// An addition to LLVM's options.
-	o.version = t.Uint("format-version", "version", "Version of the container to write, 1, 2 or 3", uint32(r.Container))
+	o.version = t.Uint("format-version", "version", fmt.Sprintf("Version of the container to write, from 1 to %d", offloadbinary.NewestVersion), uint32(r.Container))
 	o.version.Hide()
 	o.compress = t.Bool("compress", "Compress the packaged offload binary")
 	o.format = t.Choice("compression-format", "Format used with --compress",
@@ -154,15 +154,12 @@ func message(err error, input string) string {
 	return err.Error()
 }
 
-// compressedVersion is the version of compressed containers.
-const compressedVersion = 3
-
 // pack writes an offload binary.
 func (o *options) pack(ctx context.Context, call *command.Call) error {
 	opt := engine.PackOptions{Version: int(o.version.Value), Output: o.output.Value, LLVM: true}
 	if o.compress.Value {
 		if o.version.Count == 0 {
-			opt.Version = compressedVersion
+			opt.Version = offloadbinary.CompressedVersion
 		}
 		c := &offloadbinary.Compression{Zlib: o.format.Value == zlibFormat, Level: offloadbinary.DefaultZstdLevel}
 		switch {

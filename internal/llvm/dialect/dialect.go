@@ -44,7 +44,7 @@ type IR struct {
 }
 
 // dialects has a row for each of the releases in package target.
-var dialects = map[target.Release]*Dialect{
+var dialects = [...]Dialect{
 	target.LLVM22: {},
 	target.LLVM23: {
 		ClangLTO: true, IntelBinaries: true, SYCLBinaries: true, TrapHandler: true,
@@ -61,4 +61,4 @@ var dialects = map[target.Release]*Dialect{
 }
 
 // Of returns the dialect of a release, see target.Release.Nearest.
-func Of(r target.Release) *Dialect { return dialects[r.Nearest()] }
+func Of(r target.Release) *Dialect { return &dialects[r.Nearest()] }
