@@ -21,6 +21,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/flagfile"
+	"github.com/rules-offload/rules_offload/internal/scratch"
 	"github.com/rules-offload/rules_offload/internal/session"
 	_ "github.com/rules-offload/rules_offload/internal/stack" // grows the stack of main once
 )
@@ -52,6 +53,7 @@ func interruptible() (context.Context, func()) {
 			cancel()
 			second := (<-signals).(syscall.Signal)
 			signal.Reset(second)
+			scratch.RemoveAll()
 			syscall.Kill(os.Getpid(), second)
 			time.Sleep(time.Second)    // it takes effect meanwhile,
 			os.Exit(128 + int(second)) // unless the process was started with it ignored
