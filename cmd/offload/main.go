@@ -22,6 +22,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	_ "github.com/rules-offload/rules_offload/internal/cmd/stack" // grows the stack of main once
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
+	"github.com/rules-offload/rules_offload/internal/storage/scratch"
 )
 
 func main() {
@@ -51,6 +52,7 @@ func interruptible() (context.Context, func()) {
 			cancel()
 			second := (<-signals).(syscall.Signal)
 			signal.Reset(second)
+			scratch.RemoveAll()
 			syscall.Kill(os.Getpid(), second)
 			time.Sleep(time.Second)    // it takes effect meanwhile,
 			os.Exit(128 + int(second)) // unless the process was started with it ignored
