@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
-	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/ar"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
 )
 
 // ltoSection is the section in which clang -ffat-lto-objects stores bitcode.

@@ -20,8 +20,8 @@ type Dir struct {
 
 var (
 	mu    sync.Mutex
-	live  = map[*Dir]bool{}
-	ended bool // whether RemoveAll was called
+	live  map[*Dir]bool // made by New: a map before main costs time at each start
+	ended bool          // whether RemoveAll was called
 )
 
 // errEnded reports a directory that would not be removed.
@@ -42,6 +42,9 @@ func New(pattern string) (*Dir, error) {
 	path, err := os.MkdirTemp(parent, pattern)
 	if err != nil {
 		return nil, err
+	}
+	if live == nil {
+		live = make(map[*Dir]bool)
 	}
 	d := &Dir{path}
 	live[d] = true
