@@ -30,6 +30,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/link/process"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // defaultLimit is the size limit of a Store whose Limit is 0, in bytes.
@@ -188,7 +189,7 @@ func (s *Store) Put(key Key, image string, messages []byte) error {
 			return err
 		}
 		hash := sha256.New()
-		hash.Write(in.Bytes())
+		hash.Write(in.Mapped(guard.Inside))
 		hash.Write(messages)
 		end := append(slices.Clone(messages), hash.Sum(nil)...)
 		end = binary.LittleEndian.AppendUint64(end, uint64(in.Size()))
