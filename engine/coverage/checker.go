@@ -22,6 +22,9 @@ type Options struct {
 	Inputs []string
 	// GPUs must find code in each file with device code.
 	GPUs []GPU
+	// XZ is the path of the program xz, which decodes the content of packages that it compressed. If empty,
+	// this program does, which takes several times as long.
+	XZ string
 }
 
 // Check reports whether GPUs find code in files, and which code. In a directory or a package,
@@ -30,7 +33,7 @@ type Options struct {
 // in another package. Wheels, deb and rpm files in directories are packages, too.
 func Check(ctx context.Context, s *engine.Session, opt Options) (_ *Report, err error) {
 	defer guard.Into(&err)()
-	c := newChecker(ctx, s, opt.GPUs)
+	c := newChecker(ctx, s, opt)
 	defer c.close()
 	in, err := c.gather(opt.Inputs)
 	if err != nil {
@@ -87,16 +90,17 @@ type checker struct {
 	root    *files.Root
 	budget  *budget.Budget
 	gpus    []GPU
+	xz      string
 	// archives are the kpack archives outside of packages that were searched for, by name.
 	archives map[string]*archive
 	packed   packed
 	deep     bool // whether to read what CheckPackage requires
 }
 
-func newChecker(ctx context.Context, s *engine.Session, gpus []GPU) *checker {
+func newChecker(ctx context.Context, s *engine.Session, opt Options) *checker {
 	return &checker{
 		ctx:     s.Context(ctx), // one account for the files of all packages
-		session: s, root: s.Files(), budget: s.Budget(), gpus: gpus, archives: make(map[string]*archive),
+		session: s, root: s.Files(), budget: s.Budget(), gpus: opt.GPUs, xz: opt.XZ, archives: make(map[string]*archive),
 		packed: packed{named: make(map[string]*file), paths: make(map[string][]*file), links: make(map[string]string)},
 	}
 }

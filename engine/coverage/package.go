@@ -75,7 +75,7 @@ func (r *PackageReport) Err() error {
 // libraries, the archives that have their code, data for GPUs, and the lists of files of wheels.
 func CheckPackage(ctx context.Context, s *engine.Session, opt Options) (_ *PackageReport, err error) {
 	defer guard.Into(&err)()
-	p := &packageCheck{checker: newChecker(ctx, s, opt.GPUs), faults: []Fault{}, variants: make(map[string]string), reached: make(map[string]bool)}
+	p := &packageCheck{checker: newChecker(ctx, s, opt), faults: []Fault{}, variants: make(map[string]string), reached: make(map[string]bool)}
 	defer p.close()
 	p.deep = true
 	inputs, err := p.gather(opt.Inputs)

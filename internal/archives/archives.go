@@ -82,7 +82,7 @@ func Identify(ctx context.Context, name string, c content.Content, b *budget.Bud
 	case compression(data) == "":
 		return extension(name)
 	}
-	r, err := decompress(ctx, c, b)
+	r, err := decompress(ctx, c, b, "") // only the first bytes are read
 	if err != nil {
 		return extension(name)
 	}
@@ -192,15 +192,24 @@ func (m *Member) WriteTo(w io.Writer) (int64, error) {
 type walker struct {
 	ctx    context.Context
 	budget *budget.Budget
+	xz     string
 	visit  func(*Member) error
 	count  int
 	left   int64 // uncompressed bytes that may still be read
 }
 
+// Options are the options of Walk.
+type Options struct {
+	Budget *budget.Budget
+	// XZ is the path of the program xz, which decodes large xz files; if empty, this program does. xz is
+	// several times faster.
+	XZ string
+}
+
 // Walk calls visit with each file and link of a package, in order. Directories, devices and the
 // metadata of packages of Debian and RPM are left out. An error of visit ends it.
-func Walk(ctx context.Context, f Format, c content.Content, b *budget.Budget, visit func(*Member) error) error {
-	w := &walker{ctx: ctx, budget: b, visit: visit, left: freeBytes + maxRatio*c.Len()}
+func Walk(ctx context.Context, f Format, c content.Content, opt Options, visit func(*Member) error) error {
+	w := &walker{ctx: ctx, budget: opt.Budget, xz: opt.XZ, visit: visit, left: freeBytes + maxRatio*c.Len()}
 	switch f {
 	case Zip:
 		return w.zip(c)

@@ -35,7 +35,7 @@ func (w *walker) rpm(c content.Content) error {
 	if compression(payload.Mapped(guard.Inside)) == "" {
 		return w.cpio(bytes.NewReader(payload.Mapped(guard.Inside)))
 	}
-	r, err := decompress(w.ctx, payload, w.budget)
+	r, err := decompress(w.ctx, payload, w.budget, w.xz)
 	if err != nil {
 		return err
 	}

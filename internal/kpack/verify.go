@@ -131,11 +131,7 @@ func Fits(t target.CodeObject, arch string) bool {
 		return false
 	}
 	for _, f := range id.Features {
-		state := t.XNACK
-		if f.Name == "sramecc" {
-			state = t.SRAMECC
-		}
-		if state == target.FeatureOn && !f.On || state == target.FeatureOff && f.On {
+		if state := t.Features.Of(f.Name); state == target.FeatureOn && !f.On || state == target.FeatureOff && f.On {
 			return false
 		}
 	}

@@ -22,7 +22,6 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
-	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmwords"
@@ -170,7 +169,7 @@ func (w *wrapper) run(ctx context.Context) error {
 	opt.Names = link.Names{Files: devicelink.Names{Dir: opt.Temp}, Images: devicelink.Names{Dir: opt.Temp}}
 	if opt.SaveTemps {
 		opt.Names = link.Names{Files: devicelink.Names{Plain: true}, Images: devicelink.Names{Plain: true}}
-		if followed > target.LLVM22 { // others stay in the working directory
+		if release.Nearest(followed).TempsBesideOutput {
 			opt.Names.Files.Dir = filepath.Dir(opt.Output)
 		}
 	}

@@ -29,7 +29,7 @@ type Object struct {
 	// Sections are the sections in file order; empty without section headers.
 	Sections []Section
 	// Clang is the newest release of clang that the section .comment names, 0 without one: strip removes the section.
-	Clang int
+	Clang target.Release
 	// Variables is the number of exported variables: data symbols that are
 	// neither kernel descriptors nor __hip_cuid_*.
 	Variables int
@@ -91,7 +91,7 @@ func Parse(data []byte) (*Object, error) {
 		return nil, err
 	}
 	o := &Object{CodeObject: targetOf(data), Relocatable: f.Format == object.ELFRelocatable, Sections: f.sectionList(), elf: f}
-	o.Clang = f.clang()
+	o.Clang = target.Release(f.clang())
 	if err := f.readSymbols(); err != nil {
 		return nil, err
 	}
@@ -124,19 +124,9 @@ func targetOf(data []byte) target.CodeObject {
 	if osabi, abi := data[7], data[8]; osabi == elf.OSABIHSA && abi <= maxABI {
 		t.Version = int(abi) + 2
 	}
-	switch t.Version {
-	case 2, 3:
-		if flags&0x100 != 0 {
-			t.XNACK = target.FeatureOn
-		}
-		if flags&0x200 != 0 {
-			t.SRAMECC = target.FeatureOn
-		}
-	case 4, 5, 6:
-		t.XNACK, t.SRAMECC = target.FeatureState(flags>>8&3), target.FeatureState(flags>>10&3)
-		if t.Version == 6 {
-			t.Generic = int(flags >> 24)
-		}
+	t.Features = target.FeatureStatesOf(t.Version, flags)
+	if t.Version == 6 {
+		t.Generic = int(flags >> 24)
 	}
 	return t
 }
