@@ -22,6 +22,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	_ "github.com/rules-offload/rules_offload/internal/cmd/stack" // grows the stack of main once
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 	"github.com/rules-offload/rules_offload/internal/storage/scratch"
 )
 
@@ -137,6 +138,6 @@ func readAll(s *engine.Session) func(string) ([]byte, error) {
 			return nil, err
 		}
 		defer in.Close()
-		return slices.Clone(in.All().Bytes()), nil
+		return slices.Clone(in.All().Mapped(guard.Inside)), nil
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // ltoSection is the section in which clang -ffat-lto-objects stores bitcode.
@@ -29,7 +30,7 @@ func (k *keyer) search(name string) error {
 		return err
 	}
 	defer in.Close()
-	data := in.Bytes()
+	data := in.Mapped(guard.Inside)
 	if !ar.Is(data) {
 		return k.searchObject(data)
 	}

@@ -34,6 +34,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/link/process"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // defaultLimit is the size limit of a Store whose Limit is 0, in bytes.
@@ -239,7 +240,7 @@ func (s *Store) put(key Key, image content.Content, messages []byte) error {
 		}
 		end := trailer(key, image.Len(), int64(len(messages)))
 		hash := sha256.New()
-		for _, b := range [][]byte{image.Bytes(), messages, end} {
+		for _, b := range [][]byte{image.Mapped(guard.Inside), messages, end} {
 			hash.Write(b)
 		}
 		if err := out.Append(image); err != nil {
