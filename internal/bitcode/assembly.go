@@ -1,7 +1,8 @@
 package bitcode
 
-// inlineAsm are the codes of constants that are inline assembly: those of LLVM 3 to 14 and later.
-var inlineAsm = map[uint64]bool{18: true, 23: true, 28: true, 30: true}
+// isInlineAsm reports whether a code is that of a constant that is inline assembly. LLVM 3, 12 and 14 added
+// codes.
+func isInlineAsm(code uint64) bool { return code == 18 || code == 23 || code == 28 || code == 30 }
 
 // Assembly calls visit with each text in the assembler's language in a bitcode file: of a module, and of
 // statements in functions, which begins and ends with other bytes.
@@ -57,7 +58,7 @@ func (c *cursor) functionAssembly(visit func(text []byte)) {
 // inlineAssembly reads the block of constants that next has found.
 func (c *cursor) inlineAssembly(visit func(text []byte)) {
 	c.records(constantsBlock, func(code uint64) {
-		if inlineAsm[code] {
+		if isInlineAsm(code) {
 			visit(c.text())
 		}
 	})
