@@ -1,6 +1,7 @@
 package bitcode
 
-// isInlineAsm reports whether a code of a constant is that of inline assembly, in LLVM 3 to 14 or later.
+// isInlineAsm reports whether a code is that of a constant that is inline assembly. LLVM 3, 12 and 14 added
+// codes.
 func isInlineAsm(code uint64) bool { return code == 18 || code == 23 || code == 28 || code == 30 }
 
 // Assembly calls visit with each text in the assembler's language in a bitcode file: of a module, and of

@@ -20,12 +20,9 @@ type Dir struct {
 
 var (
 	mu    sync.Mutex
-	live  map[*Dir]bool // made by New: a map before main costs time at each start
-	ended bool          // whether RemoveAll was called
+	live  map[*Dir]bool
+	ended bool // whether RemoveAll was called
 )
-
-// errEnded reports a directory that would not be removed.
-var errEnded = errors.New("no directory for temporary files: the process is ending")
 
 // New creates a directory in TMPDIR, or else /tmp. Its name is the pattern of [os.MkdirTemp]. Call Remove
 // when it is no longer used.
@@ -33,7 +30,7 @@ func New(pattern string) (*Dir, error) {
 	mu.Lock()
 	defer mu.Unlock()
 	if ended {
-		return nil, errEnded
+		return nil, errors.New("no directory for temporary files: the process is ending")
 	}
 	parent, err := filepath.Abs(os.TempDir())
 	if err != nil {
@@ -43,10 +40,10 @@ func New(pattern string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	if live == nil {
-		live = make(map[*Dir]bool)
-	}
 	d := &Dir{path}
+	if live == nil {
+		live = map[*Dir]bool{}
+	}
 	live[d] = true
 	return d, nil
 }
