@@ -32,6 +32,8 @@ type verb struct {
 	examples []example
 	// onlyOutputs is set if the verb starts no processes, and writes no files but outputs of its Session.
 	onlyOutputs bool
+	// command is set if the operands are a command: flags end at the first of them.
+	command bool
 	// flags defines the flags of one call, at their defaults, and returns what runs it. The name
 	// of a flag's value is between backquotes in its usage.
 	flags func(*flagSet) runner
@@ -83,6 +85,7 @@ func sections() []section {
 		{"Device code in any file", []*verb{&inspectVerb, &reportVerb, &diffVerb, &extractVerb}},
 		{"Installed libraries", []*verb{&pruneVerb, &kpackListVerb, &kpackExtractVerb, &kpackVerifyVerb, &kpackSplitVerb, &kpackMergeVerb, &wheelSplitVerb, &wheelMergeVerb, &wheelPruneVerb}},
 		{"Objects and links", []*verb{&packVerb, &embedVerb, &ccDataVerb, &registerVerb, &linkVerb, &isolateVerb, &requireVerb, &splitDebugVerb}},
+		{"Compilations without Bazel", []*verb{&launchVerb, &cacheStatsVerb, &cacheClearVerb, &cacheTrimVerb, &cacheVerifyVerb}},
 		{"Steps of Bazel rules", []*verb{&compressPartVerb, &compressPlanVerb, &assembleVerb, &compileVerb, &linkDeviceVerb, &deviceDepsVerb}},
 		{"Installation", []*verb{&completionVerb, manVerb()}},
 	}
@@ -274,6 +277,7 @@ func (v *verb) run(ctx context.Context, call *command.Call) error {
 		call.Protect()
 	}
 	run, flags := v.prepare()
+	flags.command = v.command
 	operands, err := parse(flags, call.Args[1:])
 	switch {
 	case errors.Is(err, flag.ErrHelp):
