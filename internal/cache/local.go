@@ -51,22 +51,25 @@ const (
 	results, blobs = "ac", "cas"
 )
 
-var (
-	encoder = sync.OnceValue(func() *zstd.Encoder {
-		e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
-		if err != nil {
+// codec compresses and decompresses blobs.
+var codec struct {
+	once    sync.Once
+	encoder *zstd.Encoder
+	decoder *zstd.Decoder
+}
+
+// codecs creates the encoder and the decoder at their first use.
+func codecs() (*zstd.Encoder, *zstd.Decoder) {
+	codec.once.Do(func() {
+		var err, err2 error
+		codec.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+		codec.decoder, err2 = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxBlob))
+		if err := errors.Join(err, err2); err != nil {
 			panic(err) // only options can be wrong
 		}
-		return e
 	})
-	decoder = sync.OnceValue(func() *zstd.Decoder {
-		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlob))
-		if err != nil {
-			panic(err)
-		}
-		return d
-	})
-)
+	return codec.encoder, codec.decoder
+}
 
 // path returns the name of a file of the store.
 func (l *Local) path(kind string, d Digest) string {
@@ -135,7 +138,8 @@ func encode(data []byte) []byte {
 		file = append(file, byte(size>>(8*i)))
 	}
 	file = append(file, compressed)
-	if file = encoder().EncodeAll(data, file); len(file)-headerSize >= len(data) {
+	encoder, _ := codecs()
+	if file = encoder.EncodeAll(data, file); len(file)-headerSize >= len(data) {
 		file = append(file[:headerSize], data...)
 		file[headerSize-1] = raw
 	}
@@ -159,8 +163,9 @@ func decode(file []byte) (data []byte, digest Digest, ok bool) {
 		if digest.Size > maxBlob || digest.Size > int64(len(body))<<16 {
 			return nil, digest, false
 		}
+		_, decoder := codecs()
 		var err error
-		if data, err = decoder().DecodeAll(body, make([]byte, 0, digest.Size)); err != nil {
+		if data, err = decoder.DecodeAll(body, make([]byte, 0, digest.Size)); err != nil {
 			return nil, digest, false
 		}
 	default:

@@ -1,12 +1,11 @@
 package cache
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"slices"
 	"strings"
-
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Numbers of the fields of build.bazel.remote.execution.v2 that this package reads and writes.
@@ -15,26 +14,34 @@ const (
 
 	resultFiles, resultExitCode, resultStderrRaw, resultStderrDigest = 2, 4, 7, 8
 
-	filePath, fileDigest, fileContents = 1, 2, 5
+	filePath, fileDigest = 1, 2
+)
+
+// Types of fields.
+const (
+	varintType  = 0
+	fixed64Type = 1
+	bytesType   = 2
+	fixed32Type = 5
 )
 
 var errWire = errors.New("not an ActionResult: invalid protobuf")
 
 // appendDigest appends the message of a digest.
 func appendDigest(b []byte, d Digest) []byte {
-	b = protowire.AppendTag(b, digestHash, protowire.BytesType)
-	b = protowire.AppendString(b, d.Hex())
+	b = appendMessage(b, digestHash, []byte(d.Hex()))
 	if d.Size != 0 {
-		b = protowire.AppendTag(b, digestSize, protowire.VarintType)
-		b = protowire.AppendVarint(b, uint64(d.Size))
+		b = append(b, digestSize<<3|varintType)
+		b = binary.AppendUvarint(b, uint64(d.Size))
 	}
 	return b
 }
 
 // appendMessage appends a field that is a message, or bytes.
-func appendMessage(b []byte, field protowire.Number, message []byte) []byte {
-	b = protowire.AppendTag(b, field, protowire.BytesType)
-	return protowire.AppendBytes(b, message)
+func appendMessage(b []byte, field uint64, message []byte) []byte {
+	b = binary.AppendUvarint(b, field<<3|bytesType)
+	b = binary.AppendUvarint(b, uint64(len(message)))
+	return append(b, message...)
 }
 
 // marshal returns the ActionResult of a result.
@@ -52,28 +59,39 @@ func (r *Result) marshal() []byte {
 }
 
 // fields calls fn with each field of a message. value is the content of bytes and messages, number that of integers.
-func fields(b []byte, fn func(field protowire.Number, value []byte, number uint64) error) error {
+func fields(b []byte, fn func(field uint64, value []byte, number uint64) error) error {
 	for len(b) > 0 {
-		field, kind, n := protowire.ConsumeTag(b)
-		if n < 0 {
+		tag, n := binary.Uvarint(b)
+		if n <= 0 {
 			return errWire
 		}
 		b = b[n:]
 		var value []byte
 		var number uint64
-		switch kind {
-		case protowire.BytesType:
-			value, n = protowire.ConsumeBytes(b)
-		case protowire.VarintType:
-			number, n = protowire.ConsumeVarint(b)
+		switch tag & 7 {
+		case varintType:
+			if number, n = binary.Uvarint(b); n <= 0 {
+				return errWire
+			}
+		case bytesType:
+			size, m := binary.Uvarint(b)
+			if m <= 0 || size > uint64(len(b)-m) {
+				return errWire
+			}
+			n = m + int(size)
+			value = b[m:n]
+		case fixed64Type:
+			n = 8
+		case fixed32Type:
+			n = 4
 		default:
-			n = protowire.ConsumeFieldValue(field, kind, b)
+			return errWire
 		}
-		if n < 0 {
+		if n > len(b) {
 			return errWire
 		}
 		b = b[n:]
-		if err := fn(field, value, number); err != nil {
+		if err := fn(tag>>3, value, number); err != nil {
 			return err
 		}
 	}
@@ -82,7 +100,7 @@ func fields(b []byte, fn func(field protowire.Number, value []byte, number uint6
 
 // parseDigest reads the message of a digest.
 func parseDigest(b []byte) (d Digest, err error) {
-	err = fields(b, func(field protowire.Number, value []byte, number uint64) error {
+	err = fields(b, func(field uint64, value []byte, number uint64) error {
 		switch field {
 		case digestHash:
 			if n, err := hex.Decode(d.Hash[:], value[:min(len(value), 2*len(d.Hash))]); err != nil || n != len(d.Hash) || len(value) != 2*n {
@@ -103,11 +121,11 @@ func parseDigest(b []byte) (d Digest, err error) {
 // is an error: this package writes none.
 func parseResult(b []byte) (*Result, error) {
 	r := &Result{}
-	err := fields(b, func(field protowire.Number, value []byte, number uint64) (err error) {
+	err := fields(b, func(field uint64, value []byte, number uint64) (err error) {
 		switch field {
 		case resultFiles:
 			var o Output
-			err = fields(value, func(field protowire.Number, value []byte, _ uint64) (err error) {
+			err = fields(value, func(field uint64, value []byte, _ uint64) (err error) {
 				switch field {
 				case filePath:
 					o.Name = string(value)

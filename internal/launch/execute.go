@@ -38,11 +38,13 @@ func (r *run) execute(ctx context.Context, s *step, base [32]byte, manifest key.
 	for i, job := range s.jobs {
 		rename[job.Output] = filepath.Join(dir, fmt.Sprintf("%d.%d%s", s.index, i, filepath.Ext(job.Output)))
 	}
-	release, err := r.opt.Slots.Acquire(ctx)
+	memory := r.memoryKey(s)
+	release, err := r.opt.Slots.Acquire(ctx, r.memoryOf(memory))
 	if err != nil {
 		return err
 	}
 	defer release()
+	var used int64
 	started := time.Now()
 	var stderr bytes.Buffer
 	o := observed{list: filepath.Join(dir, fmt.Sprintf("%d.d", s.index)), headers: filepath.Join(dir, fmt.Sprintf("%d.h", s.index))}
@@ -52,13 +54,15 @@ func (r *run) execute(ctx context.Context, s *step, base [32]byte, manifest key.
 			args = o.arguments(args, s.form)
 		}
 		var stdout bytes.Buffer
-		command := process.Command{Args: args, Env: r.opt.Env, Dir: r.opt.Dir, Stdout: &stdout, Stderr: &stderr, Responses: dir}
+		var size int64
+		command := process.Command{Args: args, Env: r.opt.Env, Dir: r.opt.Dir, Stdout: &stdout, Stderr: &stderr, Responses: dir, MaxMemory: &size}
 		if err := command.Run(ctx); err != nil {
 			if context.Cause(ctx) != nil {
 				return context.Cause(ctx)
 			}
 			return errFailed
 		}
+		used = max(used, size)
 		if stdout.Len() > 0 {
 			return plan.Reason("a job of the compiler printed to standard output")
 		}
@@ -66,6 +70,7 @@ func (r *run) execute(ctx context.Context, s *step, base [32]byte, manifest key.
 	if s.kind() == plan.Pack && stderr.Len() > 0 {
 		return plan.Reason("the packing of device code printed messages")
 	}
+	r.keepMemory(memory, used)
 	path := rename[s.last().Output]
 	output, err := os.ReadFile(path)
 	if err != nil {

@@ -20,7 +20,6 @@ import (
 	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/launch/key"
 	"github.com/rules-offload/rules_offload/internal/launch/plan"
-	"github.com/rules-offload/rules_offload/internal/process"
 )
 
 // Options describe a compilation.
@@ -40,15 +39,21 @@ type Options struct {
 	// results of two outputs are then equal, and cannot be linked into one program if the driver defines a symbol with
 	// that name.
 	SharedNames bool
-	// Slots limits the number of jobs that run at a time.
-	Slots process.Slots
+	// Slots limits the jobs that run at a time.
+	Slots Slots
 	// Stderr receives the messages of the compiler.
 	Stderr io.Writer
 	// Color reports whether Stderr is a terminal with colours.
 	Color bool
 }
 
-// Step kinds for reports.
+// Slots limit the jobs that run at a time.
+type Slots interface {
+	// Acquire waits for a slot for a job that requires memory, in bytes, and returns the function that releases it.
+	Acquire(ctx context.Context, memory int64) (release func(), err error)
+}
+
+// States of steps.
 const (
 	Hit    = "hit"
 	Miss   = "miss"

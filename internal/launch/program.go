@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/internal/cache"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/launch/key"
 	"github.com/rules-offload/rules_offload/internal/process"
 )
@@ -131,19 +132,9 @@ func loaded(ctx context.Context, path string, env []string) (libraries []string,
 	if string(head[:]) == "#!" {
 		return nil, true, nil
 	}
-	object, err := elf.NewFile(f)
+	loader, err := loaderOf(f)
 	if err != nil {
-		return nil, false, fmt.Errorf("%s: not an ELF program: %w", path, err)
-	}
-	var loader string
-	for _, p := range object.Progs {
-		if p.Type == elf.PT_INTERP {
-			name := make([]byte, min(p.Filesz, 4096))
-			if _, err := p.ReadAt(name, 0); err != nil {
-				return nil, false, err
-			}
-			loader = string(bytes.TrimRight(name, "\x00"))
-		}
+		return nil, false, fmt.Errorf("%s: %w", path, err)
 	}
 	if loader == "" {
 		return nil, false, nil
@@ -185,4 +176,28 @@ func variable(env []string, name string) string {
 		}
 	}
 	return ""
+}
+
+// loaderOf returns the program that loads the shared libraries of a 64-bit little-endian ELF program, or "" for one
+// that has none.
+func loaderOf(r io.ReaderAt) (string, error) {
+	le, header := binary.LittleEndian, make([]byte, elf.HeaderSize)
+	if _, err := r.ReadAt(header, 0); err != nil {
+		return "", err
+	}
+	if string(header[:6]) != elf.Magic+"\x02\x01" || le.Uint16(header[54:]) != elf.SegmentSize {
+		return "", errors.New("not an ELF program of 64 bits")
+	}
+	table := make([]byte, elf.SegmentSize*int(le.Uint16(header[56:])))
+	if _, err := r.ReadAt(table, int64(le.Uint64(header[32:]))); err != nil {
+		return "", err
+	}
+	for ; len(table) > 0; table = table[elf.SegmentSize:] {
+		if le.Uint32(table) == elf.PtInterp {
+			name := make([]byte, min(le.Uint64(table[32:]), 4096))
+			_, err := r.ReadAt(name, int64(le.Uint64(table[8:])))
+			return string(bytes.TrimRight(name, "\x00")), err
+		}
+	}
+	return "", nil
 }

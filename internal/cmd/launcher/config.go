@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/internal/cache"
+	"github.com/rules-offload/rules_offload/internal/launch"
+	"github.com/rules-offload/rules_offload/internal/launch/slots"
 	"github.com/rules-offload/rules_offload/internal/process"
 	"github.com/rules-offload/rules_offload/internal/sizes"
 )
@@ -98,5 +101,13 @@ func (c *Config) Local() *cache.Local {
 // store returns the store of results.
 func (c *Config) store(local *cache.Local) cache.Store { return local }
 
-// slots returns the limit of jobs.
-func (c *Config) slots() process.Slots { return process.Limit(2) }
+// slots returns the limit of jobs: that of the job server of make or ninja, or the cores of the machine for all processes of the
+// user.
+func (c *Config) slots(memory int64) launch.Slots {
+	m := &slots.Machine{Dir: filepath.Join(os.TempDir(), fmt.Sprintf("offload-slots-%d", os.Getuid())), Jobs: runtime.NumCPU(), Memory: memory}
+	// A job server that this process cannot reach is one of an outer make, whose recipe did not begin with "+".
+	if server, err := process.OpenJobserver(os.Getenv("MAKEFLAGS")); err == nil && server != nil {
+		m.Server = server
+	}
+	return m
+}

@@ -29,6 +29,8 @@ type Options struct {
 	Stdout, Stderr io.Writer
 	// Color reports whether Stderr is a terminal with colours.
 	Color bool
+	// Memory is the memory of the machine or container, in bytes.
+	Memory int64
 }
 
 // Run runs a compilation, from the cache if it can. The result is the exit code if done is true. Otherwise the caller
@@ -53,7 +55,7 @@ func Run(ctx context.Context, opt Options) (done bool, command, env []string, er
 	local := config.Local()
 	out, err := launch.Run(ctx, launch.Options{
 		Command: opt.Command, Env: env, Dir: dir, Store: config.store(local), Local: local, BaseDir: config.BaseDir, SharedNames: config.SharedNames,
-		Slots: config.slots(), Stderr: opt.Stderr, Color: opt.Color,
+		Slots: config.slots(opt.Memory), Stderr: opt.Stderr, Color: opt.Color,
 	})
 	if err != nil {
 		return true, nil, nil, err

@@ -30,7 +30,7 @@ var launchVerb = verb{
 			if call.Worker {
 				return errors.New("launch: a worker cannot run a compiler; start offload for each compilation")
 			}
-			opt.Stdout, opt.Stderr = call.Stdout, call.Stderr
+			opt.Stdout, opt.Stderr, opt.Memory = call.Stdout, call.Stderr, call.Memory()
 			done, command, env, err := launcher.Run(call.ctx, opt)
 			if err != nil || done {
 				return err

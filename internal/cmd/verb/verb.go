@@ -277,7 +277,6 @@ func (v *verb) run(ctx context.Context, call *command.Call) error {
 		call.Protect()
 	}
 	run, flags := v.prepare()
-	flags.command = v.command
 	operands, err := parse(flags, call.Args[1:])
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -306,7 +305,7 @@ func (v *verb) run(ctx context.Context, call *command.Call) error {
 
 // prepare returns what runs a call, and its flags, defined and at their defaults.
 func (v *verb) prepare() (runner, *flagSet) {
-	flags := &flagSet{}
+	flags := &flagSet{command: v.command}
 	flags.Init(v.name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // messages are printed once, by exit
 	flags.Usage = func() {}

@@ -45,16 +45,23 @@ const (
 	target          // a target of the dependency file
 )
 
-// separate are the options of clang -cc1 with a value in the next word that can look like a path.
-var separate = map[string]int{
-	"-o": output, "-dependency-file": output, "-MT": target, "-MQ": target,
-	"-D": plain, "-U": plain, "-x": plain, "-main-file-name": plain, "-resource-dir": plain, "-isysroot": plain,
-	"-triple": plain, "-aux-triple": plain, "-target-cpu": plain, "-target-feature": plain, "-tune-cpu": plain, "-aux-target-cpu": plain, "-target-abi": plain,
-	"-mrelocation-model": plain, "-pic-level": plain, "-ferror-limit": plain, "-fmessage-length": plain, "-stack-protector": plain, "-mllvm": plain,
-	"-I": search, "-isystem": search, "-iquote": search, "-idirafter": search, "-internal-isystem": search, "-internal-externc-isystem": search,
-	"-internal-iframework": plain, "-c-isystem": search, "-cxx-isystem": search,
-	"-include": included, "-imacros": included,
-	"-mlink-builtin-bitcode": input, "-mlink-bitcode-file": input, "-fcuda-include-gpubinary": input, "-fopenmp-host-ir-file-path": input,
+// separately returns the kind of an option of clang -cc1 with a value in the next word that can look like a path.
+func separately(option string) (kind int, ok bool) {
+	switch option {
+	case "-o", "-dependency-file":
+		return output, true
+	case "-MT", "-MQ":
+		return target, true
+	case "-D", "-U", "-x", "-main-file-name", "-resource-dir", "-isysroot", "-triple", "-aux-triple", "-target-cpu", "-target-feature", "-tune-cpu", "-aux-target-cpu", "-target-abi", "-mrelocation-model", "-pic-level", "-ferror-limit", "-fmessage-length", "-stack-protector", "-mllvm", "-internal-iframework":
+		return plain, true
+	case "-I", "-isystem", "-iquote", "-idirafter", "-internal-isystem", "-internal-externc-isystem", "-c-isystem", "-cxx-isystem":
+		return search, true
+	case "-include", "-imacros":
+		return included, true
+	case "-mlink-builtin-bitcode", "-mlink-bitcode-file", "-fcuda-include-gpubinary", "-fopenmp-host-ir-file-path":
+		return input, true
+	}
+	return 0, false
 }
 
 // joined are options with a value that may look like a path and is not read.
@@ -104,7 +111,7 @@ func Normalize(args []string, inputs []string) (*Form, error) {
 			f.Words = append(f.Words, name)
 			continue
 		}
-		if kind, ok := separate[word]; ok && i < last {
+		if kind, ok := separately(word); ok && i < last {
 			i++
 			value := args[i]
 			if word == "-x" {
