@@ -251,7 +251,7 @@ var optionsWithValue = []string{
 	"-o", "-x", "-I", "-D", "-U", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-MF", "-MT", "-MQ", "-MJ", "-Xclang", "-Xarch_host", "-Xarch_device",
 	"-Xpreprocessor", "-Xassembler", "-Xlinker", "-Xoffload-linker", "-mllvm", "-target", "--target", "-arch", "--offload-arch", "--rocm-path", "--sysroot", "-isysroot", "--param", "-T", "-L", "-l",
 	"-F", "-iprefix", "-iwithprefix", "-iwithprefixbefore", "-isystem-after", "-cxx-isystem", "--config", "-dumpdir", "-Xopenmp-target", "-Xcuda-ptxas", "-Xcuda-fatbinary", "-serialize-diagnostics", "--serialize-diagnostics",
-	"-B", "-gen-cdb-fragment-path", "-u", "-z", "-e", "-working-directory", "-ivfsoverlay", "-framework",
+	"-B", "-gen-cdb-fragment-path", "-u", "-z", "-e", "-working-directory", "-ivfsoverlay", "-framework", "-resource-dir",
 }
 
 // TakesValue reports whether an option of the driver has its value in the next word.
