@@ -25,7 +25,7 @@ const DefaultLimit = 5 << 30
 
 // Local is a directory of results and blobs. Several processes may use it at the same time.
 //
-// DIR/v1/ac/xx/HASH is a result, DIR/v1/cas/xx/HASH a blob, where xx are the first two digits of HASH. Both have
+// DIR/v2/ac/xx/HASH is a result, DIR/v2/cas/xx/HASH a blob, where xx are the first two digits of HASH. Both have
 // a header of 48 bytes: a magic number, how the content is stored, its SHA-256 and its size. A blob is
 // compressed with zstd if that makes it smaller. Every file is written to a temporary name, and renamed when it
 // is complete. The time of a file is that of its last use.
@@ -40,7 +40,7 @@ type Local struct {
 }
 
 const (
-	localVersion = "v1"
+	localVersion = "v2"
 	localMagic   = "OFFCACH1"
 	headerSize   = len(localMagic) + sha256.Size + 8
 	// maxBlob is the largest content that is read, in bytes.
@@ -400,8 +400,11 @@ func (l *Local) Record(kind string, key [sha256.Size]byte) []byte {
 
 // PutRecord stores a record of this machine.
 func (l *Local) PutRecord(kind string, key [sha256.Size]byte, data []byte) error {
+	if l.ReadOnly {
+		return nil
+	}
 	n, err := l.write(l.path(kind, Digest{Hash: key}), encode(data))
-	if err != nil || l.ReadOnly {
+	if err != nil {
 		return err
 	}
 	return l.grown(n)
