@@ -91,6 +91,7 @@ func runOnce(ctx context.Context, protect func()) int {
 		LookupEnv: os.LookupEnv,
 		Color:     colors && os.Getenv("NO_COLOR") == "",
 		Protect:   protect,
+		Memory:    availableMemory,
 	}
 	if shows {
 		progress := startProgress(os.Stderr)
