@@ -165,7 +165,7 @@ def _openmp_library_impl(ctx):
     headers = library_headers(ctx, cc)
     compiler = compiler_of(ctx, cc = cc, headers = headers)
     check_compiler(compiler.clang, targets, where)
-    lto = lto_of(ctx, where, compiler.clang.release)
+    lto = lto_of(ctx, where, compiler.clang, "lto_openmp")
 
     symbol = registration_symbol(ctx)
     entries = own_entries(entries_suffix(ctx), symbol)
@@ -176,7 +176,7 @@ def _openmp_library_impl(ctx):
         objects.append(host.object)
         for target in targets:
             device_objects.setdefault(_folder(target), []).append(
-                _device_object(ctx, compiler, src, name, host = host, lto = lto, target = target, where = where),
+                _device_object(ctx, compiler, src, name, host = host, lto = lto(target), target = target, where = where),
             )
     images = []
     packages = []
