@@ -100,13 +100,16 @@ def _compression(commands):
             return {"compression": "zstd" if "-compress" in command or "--compress" in command else "none"}
     return {}
 
+# The facts about code that the driver links together, whose bitcode generates code in the link if it does not compile to objects.
+_LINKED_TOGETHER = ["lto_hip_device_rdc", "lto_hip_rdc", "lto_openmp"]
+
 def _of_processor(commands, key, processor):
     """Returns the facts that the commands for a processor show."""
     compilations = _compilations(commands, processor)
     if not compilations:
         return {}
     words = compilations[0]
-    facts = {key: _starting(words, "-flto=") or ("full" if "-flto" in words else "none")}
+    facts = {key: _starting(words, "-flto=") or ("full" if "-flto" in words else "objects" if key in _LINKED_TOGETHER and "-emit-obj" in words else "none")}
     if key == "lto_hip":
         facts |= _link(commands, processor)
     if key in ["lto_hip", "lto_openmp"]:

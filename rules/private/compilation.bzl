@@ -14,7 +14,7 @@ load(":device_link.bzl", "AMDGPU_FEATURES", "RECORDED_PASSES", "RESOURCES_PASS",
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "check_counters", "check_rdc", "flag_mapping", "path_of")
 load(":headers.bzl", "HEADER_DEPS_ATTRS")
 load(":linking.bzl", "host_triple", "linux_triple")
-load(":lto.bzl", "FULL_LTO", "NO_LTO")
+load(":lto.bzl", "FULL_LTO", "NO_LTO", "OBJECTS")
 load(":messages.bzl", "name_of")
 load(":processors.bzl", "INSTRUCTION_SETS")
 load(":program.bzl", "offload_program")
@@ -337,7 +337,7 @@ def hip_device_step(compiler, target, *, rdc, copts, bitcode = [], lto = ""):
       rdc: whether device code is relocatable.
       copts: list of strings for `add_flags`.
       bitcode: list of Files of which the code uses functions.
-      lto: `NO_LTO` or `FULL_LTO`, see `lto_of`; empty if the code is not linked.
+      lto: `NO_LTO`, `FULL_LTO` or `OBJECTS`, see `lto_of`; empty if the code is not linked.
 
     Returns:
       a step whose output is an object, for code that `is_bitcode` bitcode.
@@ -346,12 +346,12 @@ def hip_device_step(compiler, target, *, rdc, copts, bitcode = [], lto = ""):
     if rdc:
         words.append("-fgpu-rdc")
     portable = target.portable
-    if portable or (rdc and lto != FULL_LTO):
+    if portable or (rdc and lto not in (FULL_LTO, OBJECTS)):
         words.extend(["-emit-llvm", "-c"] + (["-fno-offload-lto"] if lto == NO_LTO and not portable else []))
     else:
         # The driver links the code that it assembles. To keep the link in a separate
         # action, these flags stop the driver earlier and make the compiler write an object or bitcode.
-        words.extend(["-S", "-Xclang"] + (["-emit-llvm-bc", "-foffload-lto=full"] if lto == FULL_LTO else ["-emit-obj"]))
+        words.extend(["-S", "-Xclang"] + (["-emit-llvm-bc", "-foffload-lto=full"] if lto == FULL_LTO else ["-emit-obj"]) + (["-fno-offload-lto"] if lto == OBJECTS else []))
     return _step(
         bitcode = bitcode,
         first = compiler.target + compiler.device_flags,
@@ -373,12 +373,12 @@ def is_bitcode(target, *, rdc, lto):
     Args:
       target: struct returned by `target_ids.complete`.
       rdc: whether device code is relocatable.
-      lto: `NO_LTO` or `FULL_LTO`, see `lto_of`.
+      lto: `NO_LTO`, `FULL_LTO` or `OBJECTS`, see `lto_of`.
 
     Returns:
       a bool.
     """
-    return rdc or target.portable or lto == FULL_LTO
+    return target.portable or lto == FULL_LTO or (rdc and lto != OBJECTS)
 
 def hip_host_step(compiler, *, rdc, copts, entries):
     """Returns a compilation of HIP for the host. It does not depend on device code.
@@ -675,7 +675,7 @@ def openmp_device_step(ctx, compiler, src, target, *, ir, copts, device_copts, b
       copts: list of strings for `add_flags`: those that also apply to the host.
       device_copts: list of strings for `add_flags`: those for devices only.
       bitcode: list of Files of which the code uses functions.
-      lto: `NO_LTO` or `FULL_LTO`, see `lto_of`.
+      lto: `NO_LTO`, `FULL_LTO` or `OBJECTS`, see `lto_of`.
 
     Returns:
       a step whose output is bitcode for a GPU, an object for a CPU.
@@ -713,9 +713,21 @@ def openmp_device_step(ctx, compiler, src, target, *, ir, copts, device_copts, b
     )
 
 def _openmp_output(target, lto):
-    if not target.target_id:
+    if not is_openmp_bitcode(target, lto):
         return []
     return ["-flto=full"] if lto == FULL_LTO and not is_nvidia(target) else ["-emit-llvm"]
+
+def is_openmp_bitcode(target, lto):
+    """Reports whether the output of an `openmp_device_step` is bitcode, from which the link generates code.
+
+    Args:
+      target: struct returned by `target_ids.complete`.
+      lto: `NO_LTO`, `FULL_LTO` or `OBJECTS`, see `lto_of`.
+
+    Returns:
+      a bool.
+    """
+    return bool(target.target_id) and (lto != OBJECTS or is_nvidia(target))
 
 def openmp_triple(target):
     """Returns the triple of an OpenMP device, as clang's flags have it.

@@ -176,7 +176,11 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
             args.add_all(shared.library, before_each = "-Xlinker")
             args.add("-Wl,--end-lib")
     else:
-        args.add_all(words + files)
+        args.add_all(words + objects)
+        if shared.library:
+            # Portable code is linked whole.
+            whole = step.extension == ".spv"
+            args.add_all(([] if whole else ["-Wl,--start-lib"]) + shared.library + ([] if whole else ["-Wl,--end-lib"]))
     run_offload(
         ctx,
         arguments = [call, shared.flags, args],
@@ -367,13 +371,14 @@ def ptx_link_step(ctx, target, *, advice, cuda, copts, linkopts):
                 ([] if any(["-unroll-" in flag for flag in generation]) else _UNROLL_ONCE),
     )
 
-def openmp_link_step(ctx, target, *, advice, triple, copts, linkopts):
+def openmp_link_step(ctx, target, *, advice, generates, triple, copts, linkopts):
     """Returns the link of OpenMP code for a device.
 
     Args:
       ctx: the rule's context.
       target: struct returned by `target_ids.complete`.
       advice: what to do about undefined symbols.
+      generates: whether the link generates code.
       triple: the triple of the target, as clang's flags have it.
       copts: compiler flags.
       linkopts: results of `device_linkopts_of` and `arch_linkopts_of`.
@@ -388,7 +393,7 @@ def openmp_link_step(ctx, target, *, advice, triple, copts, linkopts):
         # The program is linked with the libraries that the image uses.
         words.extend(["-fuse-ld=lld", "-nostdlib", "-shared", "-Wl,-Bsymbolic"])
     elif amd:
-        words.extend(["-mcpu=" + target.target_id, "-nogpulib", _LTO])
+        words.extend(["-mcpu=" + target.target_id, "-nogpulib"] + ([_LTO] if generates else []))
     else:
         check_links_ptx(ctx, toolchain)
         words.append("-march=" + target.target_id)
@@ -400,7 +405,7 @@ def openmp_link_step(ctx, target, *, advice, triple, copts, linkopts):
         by_linker = bool(target.target_id),
         generation = generation_flags(ctx, toolchain, copts, target) if target.target_id else [],
         linkopts = linkopts,
-        recorded = target.target_id if amd else "",
+        recorded = target.target_id if amd and generates else "",
         toolchain = toolchain,
         without_runtime = target.target_id if amd and not _has_library(toolchain.link_flags + linkopts) else "",
         words = words + ["-Wno-unused-command-line-argument"],

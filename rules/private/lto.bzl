@@ -10,6 +10,9 @@ _THIN = "thin"
 FULL_LTO = "full"
 NO_LTO = "none"
 
+# What some drivers do without link-time optimization, for code that is linked together: compilations generate code, not the link.
+OBJECTS = "objects"
+
 # The attribute of a rule that compiles and links device code.
 LTO_ATTRS = SETTINGS_ATTRS | {
     "lto": attr.string(
@@ -30,7 +33,7 @@ def lto_of(ctx, where, toolchain, form):
       form: the fact about what clang's driver does with such code: `lto_hip`, `lto_openmp` and so on.
 
     Returns:
-      a function from a target, a struct returned by `target_ids.complete`, to `NO_LTO` or `FULL_LTO`.
+      a function from a target, a struct returned by `target_ids.complete`, to `NO_LTO`, `FULL_LTO` or `OBJECTS`.
     """
     origin = "lto"
     value = ctx.attr.lto
@@ -44,6 +47,8 @@ def lto_of(ctx, where, toolchain, form):
 
 def _driver_lto(where, toolchain, form, target):
     value = fact(toolchain, form, target)
+    if value == OBJECTS:
+        return value
     _check(where, "{} of the device compiler".format(form), value)
     return value
 

@@ -54,6 +54,7 @@ def _answers_test_impl(ctx):
         (_NEWEST, {"instruction_sets": "yes", "lto_hip": "full", "lto_hip gfx9": "none"}),
     ]:
         asserts.equals(env, want, facts_of_commands(_commands(text), "lto_hip", ["gfx1100", "gfx90a"]))
+    asserts.equals(env, {"lto_hip_rdc": "objects"}, facts_of_commands(_commands(_OLD), "lto_hip_rdc", ["gfx1100"]))
     asserts.equals(env, {"lto_hip_rdc": "full"}, facts_of_commands(_commands(_NEW), "lto_hip_rdc", ["gfx90a"]))
     asserts.equals(env, {}, facts_of_commands([], "lto_openmp", ["gfx90a"]))
     asserts.equals(env, ["a b", "-DX=\"y\"", "$\\"], arguments_of(" \"a b\" \"-DX=\\\"y\\\"\" \"\\$\\\\\""))
@@ -124,10 +125,17 @@ def compiler_facts_tests(name):
             rdc = rdc,
             tags = ["manual"],
         )
+    hip_code_objects(
+        name = "facts_objects",
+        srcs = ["a.hip"],
+        offload_archs = ["gfx942"],
+        rdc = True,
+        tags = ["manual"],
+    )
     openmp_library(
         name = "facts_openmp",
         srcs = ["a.c"],
-        offload_archs = ["gfx942"],
+        offload_archs = ["gfx942", "gfx1201"],
         tags = ["manual"],
     )
     for portable, linkopts in [("facts_portable", []), ("facts_backend", ["-use-spirv-backend"])]:
@@ -143,6 +151,9 @@ def compiler_facts_tests(name):
         ("family", "OffloadHipCompile", "hip", "gfx1201/a.bc", ["-foffload-lto=full"], ["-emit-obj"]),
         ("rdc", "OffloadHipCompile", "hip_rdc", "gfx942/a.bc", ["-foffload-lto=full"], []),
         ("link", "OffloadDeviceLink", "hip_rdc", "gfx942.co", ["-flto -Wl,--lto-partitions=2 -Wl,-plugin-opt=-my-option"], ["-Wl,-plugin-opt=-amdgpu-internalize-symbols"]),
+        ("objects", "OffloadHipCompile", "objects", "gfx942/a.o", ["-fgpu-rdc", "-S -Xclang -emit-obj -fno-offload-lto"], ["-emit-llvm"]),
+        ("objects_link", "OffloadDeviceLink", "objects", "gfx942.co", ["-o BIN/tests/analysis/facts_objects/gfx942.co BIN/tests/analysis/facts_objects/gfx942/a.o"], ["-flto"]),
+        ("openmp_objects", "OffloadOpenMpCompile", "openmp", "gfx1201/a.o", ["-c"], ["-emit-llvm", "-flto=full"]),
         ("openmp", "OffloadOpenMpCompile", "openmp", "gfx942/a.bc", ["-triple -Xclang amdgpu9.42-amd-amdhsa", "-Xclang -mcode-object-version=5 -mllvm --amdhsa-code-object-version=5"], []),
         ("backend", "OffloadDeviceLink", "backend", "amdgcnspirv.spv", ["-use-spirv-backend"], []),
     ]:

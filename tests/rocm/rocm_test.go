@@ -119,7 +119,7 @@ func testArchive(t *testing.T, release string) {
 		}
 	}
 	// The runtime loads this one by name, so that the program finds it only among its runfiles.
-	if found, err := filepath.Glob(program + ".runfiles/_main/_solib_*/*/rocm/lib/libamd_comgr.so*"); err != nil || len(found) == 0 {
+	if found, err := filepath.Glob(program + "_test.runfiles/_main/_solib_*/*/rocm/lib/libamd_comgr.so*"); err != nil || len(found) == 0 {
 		t.Errorf("libamd_comgr.so is not a runfile of the program (%v)", err)
 	}
 	if release == "7.2" {
