@@ -102,7 +102,7 @@ func ExampleSession_Unbundle() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	input, err := s.OpenFile("gpu.co")
+	input, err := s.Files().Open("gpu.co")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -21,8 +21,8 @@ import (
 // about ten thousand.
 const maxKernels = 1 << 20
 
-// kernels describes the images in an open file with their kernels, without demangled names.
-func (s *Session) kernels(ctx context.Context, f *images.File, opt InspectOptions) (*DeviceFile, error) {
+// Describe describes the device images in an open file, and always their kernels, without demangled names.
+func (s *Session) Describe(ctx context.Context, f *images.File, opt InspectOptions) (*DeviceFile, error) {
 	file, code, err := s.inspect(ctx, f)
 	if err != nil {
 		return nil, err

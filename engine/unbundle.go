@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // UnbundleRequest requests the entry for a target.

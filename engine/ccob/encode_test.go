@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/files"
 )
 
 // onDisk returns the pieces with the contents of entries in files of root.

@@ -8,9 +8,8 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/internal/bitcode"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/session"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
 )
 
 // DeviceDepsOptions are the options of CheckDeviceDeps.
@@ -110,12 +109,12 @@ func CheckDeviceDeps(ctx context.Context, s *engine.Session, opt DeviceDepsOptio
 	if opt.Output == "" {
 		return nil
 	}
-	return session.Files(s).WriteFile(ctx, opt.Output, func(*files.Output) error { return nil })
+	return s.Files().WriteFile(ctx, opt.Output, func(*files.Output) error { return nil })
 }
 
 // globals returns the global values of a bitcode file.
 func globals(s *engine.Session, name string) ([]bitcode.Global, error) {
-	input, err := session.Files(s).Open(name)
+	input, err := s.Files().Open(name)
 	if err != nil {
 		return nil, err
 	}

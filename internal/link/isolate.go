@@ -4,10 +4,9 @@ import (
 	"context"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/register"
-	"github.com/rules-offload/rules_offload/internal/session"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
 )
 
 // IsolateOptions are the options of Isolate.
@@ -37,7 +36,7 @@ type IsolateOptions struct {
 // library with one suffix, and create their registration object for the section with
 // that suffix.
 func Isolate(ctx context.Context, s *engine.Session, opt IsolateOptions) error {
-	root := session.Files(s)
+	root := s.Files()
 	open := root.Open
 	if opt.Input == "" {
 		opt.Input, open = opt.Output, root.OpenToReplace

@@ -13,7 +13,7 @@ load(":linking.bzl", "HOST_ATTRS")
 load(":messages.bzl", "file_name", "place")
 load(":sources.bzl", "COMPILE_INPUT", "CXX_SOURCES", "HEADERS", "object_names", "require_sources", "source_name", "sources_of")
 load(":target_ids.bzl", "target_ids")
-load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
+load(":toolchains.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "DEVICE_ATTRS")
 
 _KIND = "cuda"
 
@@ -35,7 +35,7 @@ def _cuda_ptx_impl(ctx):
     for target in targets:
         if target.kind != _KIND or not target.triple.startswith("nvptx64-") or not target.target_id.startswith("sm_"):
             fail("{}: offload_archs: {} is not an NVIDIA GPU, such as sm_70 or sm_90a".format(where, target_ids.name(target)))
-    compiler = compiler_of(ctx, cc = cc_configuration(ctx, mandatory = False), headers = headers_of(ctx))
+    compiler = compiler_of(ctx, cc = cc_configuration(ctx, COMPILE_GROUP), headers = headers_of(ctx))
     copts = expand_flags(ctx, "copts")
     names = object_names(ctx, sources_of(ctx))
     images = declare_images(ctx, targets, "ptx")

@@ -69,7 +69,7 @@ def _device_bitcode_library_impl(ctx):
     bitcode = []
     headers = headers_of(ctx)
     if sources:
-        compiler = compiler_of(ctx, cc = cc_configuration(ctx, mandatory = False), headers = headers)
+        compiler = compiler_of(ctx, cc = cc_configuration(ctx, COMPILE_GROUP), headers = headers)
         names = object_names(ctx, sources)
         targets = hip_targets(ctx, where)
         check_compiler(compiler.clang, targets, where)

@@ -157,7 +157,6 @@ def library_providers(ctx, compiler, *, context, objects, runtimes, counted = Fa
         ctx,
         additional_inputs = ctx.files.additional_linker_inputs + _linker_scripts(ctx),
         alwayslink = ctx.attr.alwayslink,
-        cc = compiler.cc,
         context = context,
         counted = ["srcs", "hdrs"] if counted else [],
         deps = _dependencies(ctx) + ctx.attr.implementation_deps + runtimes,

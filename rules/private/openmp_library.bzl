@@ -20,7 +20,7 @@ load(":offload_binary.bzl", "add_image")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 load(":sources.bzl", "COMPILE_INPUT", "CXX_SOURCES", "HEADERS", "object_names", "require_sources", "source_name", "sources_of")
 load(":target_ids.bzl", "target_ids")
-load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
+load(":toolchains.bzl", "COMPILE_GROUP", "DEVICE_ATTRS", "HOST_CLANG_GROUPS")
 
 _KIND = "openmp"
 
@@ -162,9 +162,8 @@ def _openmp_library_impl(ctx):
                 where,
                 target.target_id or openmp_triple(target),
             ))
-    cc = cc_configuration(ctx)
-    headers = library_headers(ctx, cc)
-    compiler = compiler_of(ctx, cc = cc, headers = headers)
+    headers = library_headers(ctx)
+    compiler = compiler_of(ctx, cc = cc_configuration(ctx, COMPILE_GROUP), headers = headers)
     check_compiler(compiler.clang, targets, where)
     lto = lto_of(ctx, where, compiler.clang, "lto_openmp")
 
@@ -255,7 +254,7 @@ Output groups: `gfx90a`, `x86_64-pc-linux-gnu` and so on, the image of one targe
             providers = [CcInfo],
         ),
     },
-    exec_groups = CLANG_GROUPS | PROGRAM_GROUPS,
+    exec_groups = HOST_CLANG_GROUPS | PROGRAM_GROUPS,
     fragments = ["cpp"],
     provides = [CcInfo, OffloadImagesInfo],
     toolchains = use_cc_toolchain(),

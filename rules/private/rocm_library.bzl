@@ -8,6 +8,7 @@ load(":arch_groups.bzl", "expand_archs")
 load(":cc_flags.bzl", "cc_configuration")
 load(":cc_infos.bzl", "link_info")
 load(":native.bzl", "OffloadNativeInfo")
+load(":processors.bzl", "FEATURE_NAMES")
 
 _RequiredInfo = provider(
     doc = "A shared library and those that it requires.",
@@ -84,7 +85,7 @@ def serves(name, archs):
 
     Returns:
       True if the file is not for a specific processor, or if it is for the processor of one of the architectures and does
-      not have the opposite xnack setting.
+      not have an opposite setting of a feature.
     """
     processor = processor_of(name)
     if not archs or not processor:
@@ -95,9 +96,18 @@ def serves(name, archs):
             return True
         if not processor.startswith(arch.split(":")[0]):
             continue
-        if not (":xnack+" in arch and "xnack-" in name or ":xnack-" in arch and "xnack+" in name):
+        if not any([opposite in name for opposite in _opposites(arch)]):
             return True
     return False
+
+def _opposites(arch):
+    """Returns the settings that code for a target ID cannot have: `xnack-` for `gfx90a:xnack+`."""
+    return [
+        name + {"+": "-", "-": "+"}[sign]
+        for name in FEATURE_NAMES
+        for sign in ("+", "-")
+        if name + sign in arch.split(":")[1:]
+    ]
 
 def _rocm_library_impl(ctx):
     archs = expand_archs(ctx.attr._offload_archs[BuildSettingInfo].value, ctx.attr._native[OffloadNativeInfo].archs)

@@ -120,7 +120,7 @@ func (r *run) print(entries []engine.ListedEntry) {
 
 // isArchive reports whether an input is an archive.
 func (r *run) isArchive(name string) bool {
-	input, err := r.Session.OpenFile(name)
+	input, err := r.Session.Files().Open(name)
 	if err != nil {
 		return false
 	}
@@ -134,7 +134,7 @@ func (r *run) readType() bundle.FileType {
 	if t.Check() == nil || !r.release.AnyTypeOfEmpty {
 		return t
 	}
-	input, err := r.Session.OpenFile(r.input.Value[0])
+	input, err := r.Session.Files().Open(r.input.Value[0])
 	if err != nil {
 		return t
 	}

@@ -17,7 +17,7 @@ func (t *Tool) parser(call *command.Call) *parser {
 // readFile returns a function that reads the response files of a call.
 func readFile(call *command.Call) func(name string) ([]byte, error) {
 	return func(name string) ([]byte, error) {
-		in, err := call.Session.OpenFile(name)
+		in, err := call.Session.Files().Open(name)
 		if err != nil {
 			return nil, err
 		}

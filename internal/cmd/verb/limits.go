@@ -62,7 +62,7 @@ func (l *limits) read(call *invocation) error {
 
 // textOf returns the content of a file.
 func textOf(call *invocation, name string) (string, error) {
-	in, err := call.Session.OpenFile(name)
+	in, err := call.Session.Files().Open(name)
 	if err != nil {
 		return "", err
 	}

@@ -6,13 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
-	"github.com/rules-offload/rules_offload/internal/codeobject"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/session"
+	"github.com/rules-offload/rules_offload/internal/elf/codeobject"
 )
 
 // messages returns the message of an error as a line for each error that errors.Join combined.
@@ -37,7 +36,7 @@ func messages(call *command.Call, err error) []string {
 
 // formatOf returns the format of a file, see check.Format; "" if it cannot be read.
 func formatOf(call *invocation, name string) string {
-	input, err := session.Files(call.Session).Open(name)
+	input, err := call.Session.Files().Open(name)
 	if err != nil {
 		return ""
 	}
@@ -76,7 +75,7 @@ func warnOfCode(call *invocation, flag, name, file string) {
 	if !target.KnownProcessor(processor) || file == "" || file == standardInput {
 		return
 	}
-	input, err := session.Files(call.Session).Open(file)
+	input, err := call.Session.Files().Open(file)
 	if err != nil {
 		return // the verb reports it
 	}
@@ -94,5 +93,5 @@ func missingDirectory(call *command.Call, err error) (name, dir string) {
 	if !errors.As(err, &file) || !errors.Is(err, fs.ErrNotExist) || file.InArchive() {
 		return "", ""
 	}
-	return file.Name, session.Files(call.Session).MissingDirectory(file.Name)
+	return file.Name, call.Session.Files().MissingDirectory(file.Name)
 }
