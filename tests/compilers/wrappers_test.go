@@ -48,6 +48,8 @@ func (v vendor) make(t *testing.T, dir string) string {
 		}
 	}
 	link(filepath.Join(filepath.Dir(real), "lib"), filepath.Join(dir, "lib"))
+	// The run path of the program.
+	link(filepath.Join(real, "../../x86_64-linux-gnu"), filepath.Join(filepath.Dir(dir), "x86_64-linux-gnu"))
 	for _, name := range []string{"ld.lld", "lld", "clang-linker-wrapper", "clang-offload-bundler", "llvm-offload-binary", "llvm-link"} {
 		link(filepath.Join(real, name), filepath.Join(bin, name))
 	}
