@@ -67,7 +67,7 @@ var mistakes = []struct{ args, want string }{
 	{"cc-data --name kernels bundle", "offload cc-data: unknown flag --name; did you mean --symbol? Try: offload cc-data --help"},
 	{"register --input bundle", "offload register: unknown flag --input; files are arguments without a flag. Try: offload register --help"},
 	{"prune --arch gfx90a so", "offload prune: unknown flag --arch; did you mean --keep? Try: offload prune --help"},
-	{"register --output o bundle", "offload register: --kind is missing: add --kind openmp, hip, cuda or sycl. Try: offload register --help"},
+	{"register --output o bundle", "offload register: --kind is missing: add --kind openmp, cuda, hip or sycl. Try: offload register --help"},
 	{"bundle --entry gfx90a=code", "offload bundle: --output is missing: add --output FILE. Try: offload bundle --help"},
 	{"link so", "offload link: --triple is missing: add --triple TRIPLE, such as x86_64-unknown-linux-gnu. Try: offload link --help"},
 	{"bundle --type objct", `offload bundle: --type: found "objct", expected i, ii, cui, hipi, d, ll, bc, s, o, a, gch or ast. Try: offload bundle --help`},
