@@ -446,7 +446,7 @@ func TestPlaces(t *testing.T) {
 	}
 	_, table, found := strings.Cut(string(content), "| to change | edit |\n")
 	table, _, _ = strings.Cut(table, "\n\n")
-	places := regexp.MustCompile("`((?:engine|internal)/[^`]+)`").FindAllStringSubmatch(table, -1)
+	places := regexp.MustCompile("`((?:engine|installed|internal)/[^`]+)`").FindAllStringSubmatch(table, -1)
 	if !found || len(places) < 10 {
 		t.Fatalf("got %d places, want at least 10", len(places))
 	}

@@ -1,4 +1,4 @@
-package archives
+package packages
 
 import (
 	"archive/zip"

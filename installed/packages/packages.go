@@ -1,9 +1,9 @@
-// Package archives reads the files that software is shipped in: wheels and other zip files, tar
+// Package packages reads the files that software is shipped in: wheels and other zip files, tar
 // files (plain, gzip, xz, zstd, bzip2), and packages of Debian and RPM. It writes nothing to disk:
 // members are read in the order of the file, and only those that the caller loads are in memory.
 //
 // Files crafted to use much time or memory are rejected, see the limits below.
-package archives
+package packages
 
 import (
 	"bufio"
