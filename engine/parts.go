@@ -70,7 +70,7 @@ func (s *Session) CompressPlan(ctx context.Context, opt CompressPlanOptions) err
 		return err
 	}
 	for _, item := range items {
-		s.meter.expect(item.Content.Len())
+		s.meter.Expect(item.Content.Len())
 	}
 	layout, err := bundle.NewLayout(items, bundle.Options{Align: max(1, opt.Align)})
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Session) CompressPlan(ctx context.Context, opt CompressPlanOptions) err
 			Level:  ccob.LevelOf(opt.Level),
 			Frames: opt.Frames,
 			Budget: s.budget,
-			Done:   s.meter.add,
+			Done:   s.meter.Add,
 		})
 	})
 }

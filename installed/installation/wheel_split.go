@@ -1,4 +1,4 @@
-package engine
+package installation
 
 import (
 	"context"
@@ -9,18 +9,24 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/wheel"
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/installed/rocmdata"
+	"github.com/rules-offload/rules_offload/installed/wheel"
+	"github.com/rules-offload/rules_offload/internal/kpack"
 )
 
-// WheelSplitOptions are the options of WheelSplit.
-type WheelSplitOptions struct {
+// SplitWheelOptions are the options of SplitWheel.
+type SplitWheelOptions struct {
 	Input, OutputDir string
 	// Families are the GPUs that share a wheel. Each other GPU has its own.
 	Families []WheelFamily
 	// DeviceName is the name of the projects of device wheels without the GPU; it must end in
 	// "-device". If empty, it is derived from the name of the input.
 	DeviceName string
-	SplitSettings
+	// Requires are requirements of each device wheel, in which @GFXARCH@ stands for its GPUs: with
+	// math-device-@GFXARCH@==7.2, the device wheel for gfx942 requires math-device-gfx942==7.2.
+	Requires []string
+	engine.SplitSettings
 	// Modified is the time of new members; if zero, they have that of METADATA.
 	Modified time.Time
 }
@@ -31,55 +37,67 @@ type WheelFamily struct {
 	Archs []string
 }
 
-// WheelSplitReport describes what WheelSplit wrote.
-type WheelSplitReport struct {
+// SplitWheelReport describes what SplitWheel wrote.
+type SplitWheelReport struct {
 	Input   string      `json:"input"`
 	Host    WheelFile   `json:"host"`
 	Devices []WheelFile `json:"devices"`
 	// Libraries are the members whose code is in device wheels.
-	Libraries  []string `json:"libraries"`
+	Libraries []string `json:"libraries"`
+	// Data are the members for one GPU or family that are in device wheels.
+	Data []string `json:"data"`
+	// Removed are the members for GPUs that are not in Archs.
+	Removed    []string `json:"removed"`
 	SizeBefore int64    `json:"size_before"`
 	Warnings   []string `json:"warnings"`
 }
+
+// archPlaceholder stands for a GPU in requirements, as in ROCm.
+const archPlaceholder = "@GFXARCH@"
 
 // deviceWheel is a wheel with device code to write.
 type deviceWheel struct {
 	wheel.Device
 	archs []string
-	parts []devicePart
+	// family is the family that the wheel has data for, such as gfx11xx, or "".
+	family string
+	gpus   []string // the processors that the wheel is for, if family is ""
+	parts  []devicePart
 }
 
 // devicePart is a file in a device wheel.
 type devicePart struct {
-	prefix, rel string // installation scheme and path there, see wheel.Wheel.Scheme
-	file        string // temporary
+	prefix, rel string        // installation scheme and path there, see wheel.Wheel.Scheme
+	file        string        // temporary
+	member      *wheel.Member // of the input, if file is ""
 }
 
-// WheelSplit writes a host wheel, which is the input without device code, and a wheel with kpack
+// SplitWheel writes a host wheel, which is the input without device code, and a wheel with kpack
 // archives for each GPU or family. The device wheels require the version of the host wheel, which has
 // an extra for each of them.
-func (s *Session) WheelSplit(ctx context.Context, opt WheelSplitOptions) (report WheelSplitReport, err error) {
-	report = WheelSplitReport{Input: opt.Input, Devices: []WheelFile{}, Libraries: []string{}, Warnings: []string{}}
-	err = s.writeWheels(ctx, opt.OutputDir, opt.Modified, func(w *wheels) error {
+func SplitWheel(ctx context.Context, s *engine.Session, opt SplitWheelOptions) (report SplitWheelReport, err error) {
+	report = SplitWheelReport{Input: opt.Input, Devices: []WheelFile{}, Libraries: []string{}, Data: []string{}, Removed: []string{}, Warnings: []string{}}
+	err = writeWheels(ctx, s, opt.OutputDir, opt.Modified, func(w *wheels) error {
 		in, err := w.open(opt.Input)
 		if err != nil {
 			return err
 		}
 		report.SizeBefore = in.file.Size()
-		split := &wheelSplit{wheels: w, in: in, opt: &opt, report: &report, replaced: make(map[string]string)}
+		split := &wheelSplit{wheels: w, in: in, opt: &opt, report: &report, replaced: make(map[string]string), moved: make(map[string]bool)}
 		return split.run(ctx)
 	})
 	return report, err
 }
 
-// wheelSplit is the work of WheelSplit.
+// wheelSplit is the work of SplitWheel.
 type wheelSplit struct {
 	*wheels
 	in       *wheelInput
-	opt      *WheelSplitOptions
-	report   *WheelSplitReport
+	opt      *SplitWheelOptions
+	report   *SplitWheelReport
 	devices  []*deviceWheel
 	replaced map[string]string // temporary files by member
+	moved    map[string]bool   // members that the host wheel does not have
 }
 
 func (w *wheelSplit) run(ctx context.Context) error {
@@ -98,9 +116,10 @@ func (w *wheelSplit) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.data(fat)
 	prefixes := w.in.schemes(func(m *wheel.Member) bool { return fat[m.Name] })
-	if len(prefixes) == 0 {
-		return w.in.named(errors.New("no library or program in the wheel has device code to split"))
+	if len(prefixes)+len(w.moved) == 0 {
+		return w.in.named(errors.New("no library or program in the wheel has device code to split, and no file is for one GPU"))
 	}
 	for _, prefix := range prefixes {
 		if err := w.splitScheme(ctx, prefix, fat); err != nil {
@@ -136,11 +155,11 @@ func (w *wheelSplit) libraries(ctx context.Context) (map[string]bool, error) {
 	fat := make(map[string]bool)
 	for _, name := range names {
 		file := w.place(w.in, name)
-		input, err := w.temp.files.OpenRegular(file)
+		input, err := w.temp.Files().OpenRegular(file)
 		if err != nil {
 			return nil, err
 		}
-		has, unknown := hasWrappers(input)
+		has, unknown := kpack.Splittable(input.All())
 		input.Close()
 		prefix, _ := w.in.Scheme(name)
 		switch scheme := path.Base(prefix); {
@@ -160,6 +179,32 @@ func (w *wheelSplit) libraries(ctx context.Context) (map[string]bool, error) {
 	return fat, nil
 }
 
+// data moves the files for one GPU or family to its device wheel.
+func (w *wheelSplit) data(fat map[string]bool) {
+	selected := Selection{Keep: w.opt.Archs}
+	for _, m := range w.in.Members {
+		prefix, rel := w.in.Scheme(m.Name)
+		if scheme := path.Base(prefix); m.IsDir() || fat[m.Name] || scheme == "scripts" || scheme == "headers" || strings.HasPrefix(m.Name, w.in.DistInfo+"/") {
+			continue
+		}
+		gpu := rocmdata.GPU(rel)
+		if gpu == "" {
+			continue
+		}
+		w.moved[m.Name] = true
+		if !selected.Data(gpu) {
+			w.report.Removed = append(w.report.Removed, m.Name)
+			continue
+		}
+		w.report.Data = append(w.report.Data, m.Name)
+		d := w.device(gpu)
+		d.parts = append(d.parts, devicePart{prefix: prefix, rel: rel, member: m})
+		if !slices.ContainsFunc(d.archs, func(arch string) bool { return withoutFeatures(arch) == withoutFeatures(gpu) }) {
+			d.archs = append(d.archs, withoutFeatures(gpu))
+		}
+	}
+}
+
 // splitScheme splits the libraries of an installation scheme.
 func (w *wheelSplit) splitScheme(ctx context.Context, prefix string, fat map[string]bool) error {
 	tree := w.in.tree(prefix)
@@ -174,7 +219,7 @@ func (w *wheelSplit) splitScheme(ctx context.Context, prefix string, fat map[str
 		}
 	}
 	dir := path.Join(top, ".kpack")
-	report, err := w.temp.KpackSplitTree(ctx, KpackSplitOptions{
+	report, err := SplitTree(ctx, w.temp, engine.KpackSplitOptions{
 		Input: tree, Output: "split/" + tree, Dir: dir, Group: wheel.Escape(w.in.Metadata.Get("Name")), SplitSettings: w.opt.SplitSettings,
 	})
 	if err != nil {
@@ -192,17 +237,24 @@ func (w *wheelSplit) splitScheme(ctx context.Context, prefix string, fat map[str
 			d.archs = append(d.archs, a.Arch)
 		}
 		rel := strings.TrimPrefix(a.File, "split/"+tree+"/")
-		d.parts = append(d.parts, devicePart{prefix, rel, a.File})
+		d.parts = append(d.parts, devicePart{prefix: prefix, rel: rel, file: a.File})
 	}
 	return nil
 }
 
-// device returns the device wheel for a target ID.
-func (w *wheelSplit) device(arch string) *deviceWheel {
-	processor, _, _ := strings.Cut(arch, ":")
+// device returns the device wheel for a target ID or a family of GPUs.
+func (w *wheelSplit) device(gpu string) *deviceWheel {
+	processor := withoutFeatures(gpu)
+	all := processors(processor)
 	suffix, extras := processor, []string{processor, "device-" + processor}
 	for _, f := range w.opt.Families {
-		if slices.Contains(f.Archs, processor) {
+		in := slices.DeleteFunc(slices.Clone(all), func(p string) bool { return !slices.Contains(f.Archs, p) })
+		switch {
+		case len(in) == 0:
+		case len(all) > 1 && len(in) == len(all):
+			suffix, extras = f.Name, nil
+			fallthrough
+		case len(all) == 1:
 			suffix = f.Name
 			extras = append(extras, f.Name, "device-"+f.Name)
 		}
@@ -214,16 +266,50 @@ func (w *wheelSplit) device(arch string) *deviceWheel {
 		w.devices = append(w.devices, &deviceWheel{Device: wheel.Device{Project: project}})
 	}
 	d := w.devices[i]
+	switch {
+	case suffix == processor && len(all) > 1:
+		d.family = processor
+	case len(all) == 1 && !slices.Contains(d.gpus, processor):
+		d.gpus = append(d.gpus, processor)
+	}
+	d.addExtras(extras)
+	return d
+}
+
+// addExtras adds extras that the wheel does not have.
+func (d *deviceWheel) addExtras(extras []string) {
 	for _, extra := range extras {
 		if extra = wheel.Normalize(extra); !slices.Contains(d.Extras, extra) {
 			d.Extras = append(d.Extras, extra)
 		}
 	}
-	return d
+}
+
+// shareFamilies adds the extras of the GPUs of a family to the wheel with data for it: those that have a
+// wheel of their own, or else all.
+func (w *wheelSplit) shareFamilies() {
+	for _, d := range w.devices {
+		if d.family == "" {
+			continue
+		}
+		found := false
+		for _, other := range w.devices {
+			if slices.ContainsFunc(other.gpus, func(p string) bool { return rocmdata.InFamily(p, d.family) }) {
+				d.addExtras(other.Extras)
+				found = true
+			}
+		}
+		for _, p := range processors(d.family) {
+			if !found {
+				d.addExtras([]string{p, "device-" + p})
+			}
+		}
+	}
 }
 
 // write writes the wheels.
 func (w *wheelSplit) write(ctx context.Context) (err error) {
+	w.shareFamilies()
 	var devices []wheel.Device
 	for _, d := range w.devices {
 		file, err := w.writeDevice(d)
@@ -237,7 +323,7 @@ func (w *wheelSplit) write(ctx context.Context) (err error) {
 		devices = append(devices, wheel.Device{Project: d.Project, Extras: []string{"device-all"}})
 	}
 	w.in.Metadata.AddDevices(devices)
-	w.report.Host, err = w.change(ctx, w.in, wheelChange{replaced: w.replaced}, &w.report.Warnings)
+	w.report.Host, err = w.change(ctx, w.in, wheelChange{replaced: w.replaced, drop: func(m *wheel.Member) bool { return w.moved[m.Name] }}, &w.report.Warnings)
 	return err
 }
 
@@ -251,13 +337,19 @@ func (w *wheelSplit) writeDevice(d *deviceWheel) (WheelFile, error) {
 	var err error
 	report.File, report.Size, err = w.create(name, func(to *wheel.Writer) error {
 		for _, part := range d.parts {
-			input, err := w.read(part.file)
-			if err != nil {
-				return err
-			}
 			full := part.rel
 			if part.prefix != "" {
 				full = stem + ".data/" + path.Base(part.prefix) + "/" + part.rel
+			}
+			if part.member != nil {
+				if err := to.Copy(w.in.Wheel, part.member, full); err != nil {
+					return err
+				}
+				continue
+			}
+			input, err := w.read(part.file)
+			if err != nil {
+				return err
 			}
 			if err := to.Store(full, modified, input.All()); err != nil {
 				return err
@@ -283,6 +375,15 @@ func (w *wheelSplit) deviceMetadata(d *deviceWheel) *wheel.Headers {
 	h.Add("Summary", fmt.Sprintf("Device code of %s for %s", host.Get("Name"), strings.Join(d.archs, ", ")))
 	h.Copy(host, "Home-page", "Project-URL", "Author", "Author-email", "License", "License-Expression", "Requires-Python")
 	h.Add("Requires-Dist", wheel.Normalize(host.Get("Name"))+"=="+host.Get("Version"))
+	for _, r := range w.opt.Requires {
+		if !strings.Contains(r, archPlaceholder) {
+			h.Add("Requires-Dist", r)
+			continue
+		}
+		for _, gpu := range d.gpus {
+			h.Add("Requires-Dist", strings.ReplaceAll(r, archPlaceholder, gpu))
+		}
+	}
 	return h
 }
 

@@ -1,4 +1,4 @@
-package engine
+package installation
 
 import (
 	"context"
@@ -9,22 +9,23 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/installed/wheel"
 	"github.com/rules-offload/rules_offload/internal/kpack"
-	"github.com/rules-offload/rules_offload/internal/wheel"
 )
 
-// WheelMergeOptions are the options of WheelMerge.
-type WheelMergeOptions struct {
+// MergeWheelOptions are the options of MergeWheels.
+type MergeWheelOptions struct {
 	// Inputs are a host wheel and device wheels, in any order.
 	Inputs    []string
 	OutputDir string
-	MergeSettings
-	Modified time.Time // see WheelSplitOptions
+	engine.MergeSettings
+	Modified time.Time // see SplitWheelOptions
 }
 
-// WheelMergeReport describes what WheelMerge wrote.
-type WheelMergeReport struct {
+// MergeWheelReport describes what MergeWheels wrote.
+type MergeWheelReport struct {
 	Inputs []string  `json:"inputs"`
 	Wheel  WheelFile `json:"wheel"`
 	// Libraries are the members that have their code again.
@@ -32,10 +33,10 @@ type WheelMergeReport struct {
 	Warnings  []string `json:"warnings"`
 }
 
-// WheelMerge writes one wheel with the code of a host wheel and its device wheels.
-func (s *Session) WheelMerge(ctx context.Context, opt WheelMergeOptions) (report WheelMergeReport, err error) {
-	report = WheelMergeReport{Inputs: opt.Inputs, Libraries: []string{}, Warnings: []string{}}
-	err = s.writeWheels(ctx, opt.OutputDir, opt.Modified, func(w *wheels) error {
+// MergeWheels writes one wheel with the code of a host wheel and its device wheels.
+func MergeWheels(ctx context.Context, s *engine.Session, opt MergeWheelOptions) (report MergeWheelReport, err error) {
+	report = MergeWheelReport{Inputs: opt.Inputs, Libraries: []string{}, Warnings: []string{}}
+	err = writeWheels(ctx, s, opt.OutputDir, opt.Modified, func(w *wheels) error {
 		var all []*wheelInput
 		for _, name := range opt.Inputs {
 			in, err := w.open(name)
@@ -48,7 +49,7 @@ func (s *Session) WheelMerge(ctx context.Context, opt WheelMergeOptions) (report
 		if err != nil {
 			return err
 		}
-		m := wheelMerge{wheels: w, host: host, devices: devices, opt: &opt, report: &report, replaced: make(map[string]string)}
+		m := wheelMerge{wheels: w, host: host, devices: devices, opt: &opt, report: &report, stored: make(map[string][]byte), replaced: make(map[string]string)}
 		return m.run(ctx)
 	})
 	return report, err
@@ -98,14 +99,18 @@ func sortWheels(all []*wheelInput) (host *wheelInput, devices []*wheelInput, err
 	return host, devices, nil
 }
 
-// wheelMerge is the work of WheelMerge.
+// wheelMerge is the work of MergeWheels.
 type wheelMerge struct {
 	*wheels
 	host     *wheelInput
 	devices  []*wheelInput
-	opt      *WheelMergeOptions
-	report   *WheelMergeReport
+	opt      *MergeWheelOptions
+	report   *MergeWheelReport
 	archives []*kpack.Archive
+	stored   map[string][]byte // the archives by the names in names, as they are in the wheels
+	names    []string
+	merger   *engine.Session   // reads temporary files and the archives
+	rest     int               // files of device wheels that are not archives
 	replaced map[string]string // temporary files by member
 }
 
@@ -126,12 +131,13 @@ func (w *wheelMerge) run(ctx context.Context) error {
 			}
 		}
 	}
+	w.merger = engine.New(engine.Config{Dir: w.tempDir, Contents: w.stored, Budget: w.s.Budget(), Meter: w.s.Meter()})
 	for _, name := range libraries {
 		if err := w.mergeLibrary(ctx, name); err != nil {
 			return err
 		}
 	}
-	if len(w.replaced) == 0 {
+	if len(w.replaced)+w.rest == 0 {
 		return w.host.named(errors.New("no library in the wheel was split; expected a host wheel"))
 	}
 	w.host.Metadata.KeepDevices(func(string, string) bool { return false })
@@ -151,18 +157,18 @@ func (w *wheelMerge) run(ctx context.Context) error {
 // isArchive reports whether a member is a kpack archive, by its name.
 func isArchive(m *wheel.Member) bool { return path.Ext(m.Name) == kpack.Extension }
 
-// archivesOf unpacks a wheel, and returns its kpack archives by the names of members. It also
+// archivesOf unpacks a wheel, and returns its kpack archives and their bytes by the names of members. It also
 // writes the members for which also returns true to temporary files.
-func (w *wheels) archivesOf(ctx context.Context, d *wheelInput, also func(m *wheel.Member) bool) (map[string]*kpack.Archive, error) {
+func (w *wheels) archivesOf(ctx context.Context, d *wheelInput, also func(m *wheel.Member) bool) (map[string]*kpack.Archive, map[string]content.Content, error) {
 	if err := w.unpack(ctx, d, func(m *wheel.Member) string {
 		if _, stored := m.Stored(); isArchive(m) && !stored || also(m) {
 			return w.place(d, m.Name)
 		}
 		return ""
 	}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	all := make(map[string]*kpack.Archive)
+	all, bodies := make(map[string]*kpack.Archive), make(map[string]content.Content)
 	for _, m := range d.Members {
 		if !isArchive(m) {
 			continue
@@ -171,28 +177,34 @@ func (w *wheels) archivesOf(ctx context.Context, d *wheelInput, also func(m *whe
 		if !stored {
 			input, err := w.read(w.place(d, m.Name))
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			data = input.All()
 		}
 		a, err := kpack.Parse(data)
 		if err != nil {
-			return nil, d.named(fmt.Errorf("%s: %w", m.Name, err))
+			return nil, nil, d.named(fmt.Errorf("%s: %w", m.Name, err))
 		}
-		all[m.Name] = a
+		all[m.Name], bodies[m.Name] = a, data
 	}
-	return all, nil
+	return all, bodies, nil
 }
 
 // readArchives reads the archives of a device wheel, and returns their target IDs.
 func (w *wheelMerge) readArchives(ctx context.Context, d *wheelInput) (archs []string, err error) {
-	all, err := w.archivesOf(ctx, d, func(*wheel.Member) bool { return false })
+	all, bodies, err := w.archivesOf(ctx, d, func(*wheel.Member) bool { return false })
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range d.Members {
+		if ownFile(d, m) {
+			w.rest++
+		}
 		if a := all[m.Name]; a != nil {
 			w.archives = append(w.archives, a)
+			name := d.base + "/" + m.Name
+			w.names = append(w.names, name)
+			w.stored[name] = bodies[m.Name].Bytes()
 			archs = append(archs, a.Archs...)
 		}
 	}
@@ -202,7 +214,7 @@ func (w *wheelMerge) readArchives(ctx context.Context, d *wheelInput) (archs []s
 // mergeLibrary puts the code of a library back, if it was split.
 func (w *wheelMerge) mergeLibrary(ctx context.Context, member string) error {
 	name := w.place(w.host, member)
-	input, err := w.temp.files.OpenRegular(name)
+	input, err := w.temp.Files().OpenRegular(name)
 	if err != nil {
 		return err
 	}
@@ -219,10 +231,8 @@ func (w *wheelMerge) mergeLibrary(ctx context.Context, member string) error {
 	if err := w.makeDirOf(w.replaced[member]); err != nil {
 		return err
 	}
-	return w.temp.write(ctx, func(out *files.Outputs) error {
-		return w.temp.mergeTo(ctx, input, h, out, w.replaced[member], w.opt.Verify, kpack.MergeOptions{
-			Archives: w.archives, Compress: w.opt.Compress, Level: w.opt.Level, MayBeEmpty: true, Budget: w.s.budget,
-		})
+	return w.merger.KpackMerge(ctx, engine.KpackMergeOptions{
+		Input: name, Output: w.replaced[member], Archives: w.names, MayBeEmpty: true, MergeSettings: w.opt.MergeSettings,
 	})
 }
 
@@ -236,10 +246,15 @@ func hasCode(h *kpack.Host, archives []*kpack.Archive) bool {
 	})
 }
 
+// ownFile reports whether a member of a device wheel is one of the files that are not kpack archives.
+func ownFile(d *wheelInput, m *wheel.Member) bool {
+	return !isArchive(m) && !m.IsDir() && !strings.HasPrefix(m.Name, d.DistInfo+"/")
+}
+
 // copyRest copies the files of a device wheel that are not kpack archives.
 func (w *wheelMerge) copyRest(to *wheel.Writer, d *wheelInput) error {
 	for _, m := range d.Members {
-		if isArchive(m) || m.IsDir() || strings.HasPrefix(m.Name, d.DistInfo+"/") {
+		if !ownFile(d, m) {
 			continue
 		}
 		name := m.Name

@@ -268,17 +268,20 @@ func (m *Member) damaged(err error) error {
 // Begins reports whether the uncompressed bytes begin with prefix. A member that is damaged
 // there does not.
 func (m *Member) Begins(prefix string) bool {
-	if m.Size < int64(len(prefix)) {
-		return false
-	}
+	return string(m.Head(len(prefix))) == prefix
+}
+
+// Head returns the first n uncompressed bytes, or all of a smaller member. Of a member that is damaged there,
+// it returns those before the damage.
+func (m *Member) Head(n int) []byte {
 	r, err := m.zip.Open()
 	if err != nil {
-		return false
+		return nil
 	}
 	defer r.Close()
-	b := make([]byte, len(prefix))
-	_, err = io.ReadFull(r, b)
-	return err == nil && string(b) == prefix
+	b := make([]byte, min(int64(n), m.Size))
+	n, _ = io.ReadFull(r, b)
+	return b[:n]
 }
 
 // text returns the bytes of a small member.

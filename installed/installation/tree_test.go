@@ -1,8 +1,7 @@
-package engine
+package installation
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,29 +11,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/budget"
-	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
-	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
-
-// hipLibrary returns a library with a bundle for each list of target IDs.
-func hipLibrary(t testing.TB, sources ...[]string) []byte {
-	t.Helper()
-	var l testelf.Library
-	for i, archs := range sources {
-		items := []bundle.Item{{ID: "host-x86_64-unknown-linux-gnu-"}}
-		for _, arch := range archs {
-			text := fmt.Sprintf("\x7fELF source %d for %s %s", i, arch, strings.Repeat("code", 1200))
-			items = append(items, bundle.Item{ID: "hipv4-amdgcn-amd-amdhsa--" + arch, Content: content.Memory([]byte(text))})
-		}
-		l.Bundles, l.Wrappers = append(l.Bundles, fixture.BundleOf(t, bundle.Options{Align: 4096}, items...)), append(l.Wrappers, i)
-	}
-	return l.Build()
-}
 
 // tree makes a directory with libraries, links and other files.
 func tree(t testing.TB) string {
@@ -55,8 +38,8 @@ func tree(t testing.TB) string {
 			t.Fatal(err)
 		}
 	}
-	put("lib/liba.so.1", hipLibrary(t, []string{"gfx90a", "gfx942"}, []string{"gfx942", "gfx1100"}), 0o775)
-	put("lib/deep/libb.so", hipLibrary(t, []string{"gfx942", "gfx90a"}), 0o644)
+	put("lib/liba.so.1", fixture.HIPLibrary(t, []string{"gfx90a", "gfx942"}, []string{"gfx942", "gfx1100"}), 0o775)
+	put("lib/deep/libb.so", fixture.HIPLibrary(t, []string{"gfx942", "gfx90a"}), 0o644)
 	put("readme", []byte("text"), 0o600)
 	put("other", []byte("\x7fELF\x01\x01 32 bits "+strings.Repeat("x", 100)), 0o644)
 	for _, link := range [][2]string{{"liba.so.1", "lib/liba.so"}, {"nowhere", "dangling"}} {
@@ -101,15 +84,15 @@ func shape(t testing.TB, dir string) (lines []string) {
 	return lines
 }
 
-func treeSession() *Session {
-	return New(Config{Budget: budget.New(4, 1<<30)})
+func treeSession() *engine.Session {
+	return engine.New(engine.Config{Budget: budget.New(4, 1<<30)})
 }
 
 func TestPruneTree(t *testing.T) {
 	dir := tree(t)
 	in, out := filepath.Join(dir, "in"), filepath.Join(dir, "out")
-	opt := PruneOptions{Input: in, Output: out, Keep: []string{"gfx942"}, Verify: true}
-	report, err := treeSession().PruneTree(context.Background(), opt)
+	opt := PruneOptions{PruneOptions: engine.PruneOptions{Input: in, Output: out, Keep: []string{"gfx942"}, Verify: true}}
+	report, err := PruneTree(t.Context(), treeSession(), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,12 +126,12 @@ func TestPruneTree(t *testing.T) {
 			opt  PruneOptions
 			want string
 		}{
-			"there":   {PruneOptions{Input: in, Output: out, Keep: []string{"gfx942"}}, "already exists"},
-			"inside":  {PruneOptions{Input: in, Output: filepath.Join(in, "new"), Keep: []string{"gfx942"}}, "is inside the input"},
-			"missing": {PruneOptions{Input: in, Output: bad, Keep: []string{"gfx1100"}}, "libb.so: no entry for gfx1100"},
-			"no file": {PruneOptions{Input: filepath.Join(dir, "none"), Output: bad, Keep: []string{"gfx942"}}, "No such file or directory"},
+			"there":   {PruneOptions{PruneOptions: engine.PruneOptions{Input: in, Output: out, Keep: []string{"gfx942"}}}, "already exists"},
+			"inside":  {PruneOptions{PruneOptions: engine.PruneOptions{Input: in, Output: filepath.Join(in, "new"), Keep: []string{"gfx942"}}}, "is inside the input"},
+			"missing": {PruneOptions{PruneOptions: engine.PruneOptions{Input: in, Output: bad, Keep: []string{"gfx906"}}}, "in: no code for gfx906: found gfx1100, gfx90a, gfx942"},
+			"no file": {PruneOptions{PruneOptions: engine.PruneOptions{Input: filepath.Join(dir, "none"), Output: bad, Keep: []string{"gfx942"}}}, "No such file or directory"},
 		} {
-			if _, err := treeSession().PruneTree(context.Background(), test.opt); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := PruneTree(t.Context(), treeSession(), test.opt); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%s: error %v, expected %q", name, err, test.want)
 			}
 		}
@@ -162,7 +145,7 @@ func TestPruneTree(t *testing.T) {
 	})
 	t.Run("dry run", func(t *testing.T) {
 		opt.Output, opt.DryRun = filepath.Join(dir, "dry"), true
-		dry, err := treeSession().PruneTree(context.Background(), opt)
+		dry, err := PruneTree(t.Context(), treeSession(), opt)
 		if err != nil || dry.SizeAfter != report.SizeAfter {
 			t.Errorf("%d bytes, expected %d: %v", dry.SizeAfter, report.SizeAfter, err)
 		}
@@ -178,7 +161,7 @@ func TestKpackSplitTree(t *testing.T) {
 	for _, scheme := range []kpack.Scheme{kpack.None, kpack.Zstd} {
 		t.Run(string(scheme), func(t *testing.T) {
 			out := out + string(scheme)
-			report, err := treeSession().KpackSplitTree(context.Background(), KpackSplitOptions{Input: in, Output: out, Dir: ".kpack", Group: "g", SplitSettings: SplitSettings{Uncompressed: scheme == kpack.None, Verify: true}})
+			report, err := SplitTree(t.Context(), treeSession(), engine.KpackSplitOptions{Input: in, Output: out, Dir: ".kpack", Group: "g", SplitSettings: engine.SplitSettings{Uncompressed: scheme == kpack.None, Verify: true}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -189,14 +172,14 @@ func TestKpackSplitTree(t *testing.T) {
 			for _, a := range report.Archives {
 				names = append(names, a.File)
 			}
-			for _, f := range append(report.Files, KpackSplitReport{Archives: report.Archives}) {
+			for _, f := range append(report.Files, engine.KpackSplitReport{Archives: report.Archives}) {
 				for _, a := range f.Archives {
 					if info, err := os.Stat(a.File); err != nil || info.Size() != a.Size || a.Size == 0 {
 						t.Errorf("%s: %s has %d bytes, expected %v, %v", f.Input, a.File, a.Size, info, err)
 					}
 				}
 			}
-			if problems, err := treeSession().KpackVerify(context.Background(), names); err != nil {
+			if problems, err := treeSession().KpackVerify(t.Context(), names); err != nil {
 				t.Errorf("%v, %v", err, problems)
 			}
 			var keys []string
@@ -230,15 +213,15 @@ func TestKpackSplitTree(t *testing.T) {
 	t.Run("failures", func(t *testing.T) {
 		before, _ := os.ReadDir(dir)
 		for name, test := range map[string]struct {
-			opt  KpackSplitOptions
+			opt  engine.KpackSplitOptions
 			want string
 		}{
-			"archs":  {KpackSplitOptions{Dir: ".kpack", Group: "g", SplitSettings: SplitSettings{Archs: []string{"gfx906"}}}, "no file has code for the targets"},
-			"group":  {KpackSplitOptions{Dir: ".kpack", Group: "a/b"}, "expected a name without slashes"},
-			"folder": {KpackSplitOptions{Dir: "../out", Group: "g"}, "expected a path inside"},
+			"archs":  {engine.KpackSplitOptions{Dir: ".kpack", Group: "g", SplitSettings: engine.SplitSettings{Archs: []string{"gfx906"}}}, "no file has code for the targets"},
+			"group":  {engine.KpackSplitOptions{Dir: ".kpack", Group: "a/b"}, "expected a name without slashes"},
+			"folder": {engine.KpackSplitOptions{Dir: "../out", Group: "g"}, "expected a path inside"},
 		} {
 			test.opt.Input, test.opt.Output, test.opt.Uncompressed = in, filepath.Join(dir, "bad"), true
-			if _, err := treeSession().KpackSplitTree(context.Background(), test.opt); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := SplitTree(t.Context(), treeSession(), test.opt); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%s: error %v, expected %q", name, err, test.want)
 			}
 		}
@@ -246,64 +229,4 @@ func TestKpackSplitTree(t *testing.T) {
 			t.Errorf("left: %v", after)
 		}
 	})
-}
-
-// TestKpackComplete puts code for a processor into the archives of its variants.
-func TestKpackComplete(t *testing.T) {
-	dir := t.TempDir()
-	input := filepath.Join(dir, "lib.so")
-	if err := os.WriteFile(input, hipLibrary(t, []string{"gfx90a:xnack-", "gfx90a:xnack+"}, []string{"gfx90a"}), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	report, err := treeSession().KpackSplit(context.Background(), KpackSplitOptions{
-		Input: input, Output: filepath.Join(dir, "out.so"), Dir: filepath.Join(dir, "k"), Group: "g", SplitSettings: SplitSettings{Uncompressed: true, Complete: true},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	counts := map[string]int{}
-	for _, a := range report.Archives {
-		counts[filepath.Base(a.File)] = a.Entries
-	}
-	if diff := cmp.Diff(map[string]int{"g_gfx90a:xnack-.kpack": 2, "g_gfx90a:xnack+.kpack": 2, "g_gfx90a.kpack": 1}, counts); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// TestKpackSPIRV rejects code that no runtime loads from archives.
-func TestKpackSPIRV(t *testing.T) {
-	dir := t.TempDir()
-	input := filepath.Join(dir, "lib.so")
-	if err := os.WriteFile(input, hipLibrary(t, []string{"gfx90a", "amdgcnspirv"}), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	opt := KpackSplitOptions{Input: input, Output: filepath.Join(dir, "out.so"), Dir: filepath.Join(dir, "k"), Group: "g", SplitSettings: SplitSettings{Uncompressed: true}}
-	if _, err := treeSession().KpackSplit(context.Background(), opt); err == nil || !strings.Contains(err.Error(), "do not load amdgcnspirv") {
-		t.Errorf("error %v", err)
-	}
-	opt.Archs = []string{"gfx90a"}
-	report, err := treeSession().KpackSplit(context.Background(), opt)
-	if err != nil || len(report.Archives) != 1 || report.Dropped[0] != "amdgcnspirv" {
-		t.Errorf("%+v, %v", report, err)
-	}
-}
-
-// TestPacked calls operations with a library that UPX has packed.
-func TestPacked(t *testing.T) {
-	dir := t.TempDir()
-	data := hipLibrary(t, []string{"gfx90a"})
-	headers := 64 + 56*int(data[56])
-	copy(data[headers+4:], "UPX!")
-	name := filepath.Join(dir, "packed.so")
-	if err := os.WriteFile(name, data, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	ctx, s := context.Background(), New(Config{})
-	_, pruned := s.Prune(ctx, PruneOptions{Input: name, Output: filepath.Join(dir, "pruned"), Keep: []string{"gfx90a"}})
-	_, split := s.KpackSplit(ctx, KpackSplitOptions{Input: name, Output: filepath.Join(dir, "host"), Dir: filepath.Join(dir, "k"), Group: "g"})
-	for _, err := range []error{pruned, split} {
-		if err == nil || !strings.Contains(err.Error(), "packed.so: packed by UPX") {
-			t.Errorf("%v", err)
-		}
-	}
 }

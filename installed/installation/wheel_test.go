@@ -1,4 +1,4 @@
-package engine
+package installation
 
 import (
 	"bytes"
@@ -14,12 +14,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/installed/wheel"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/prune"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
-	"github.com/rules-offload/rules_offload/internal/wheel"
 )
 
 const demoTag = "cp312-cp312-linux_x86_64"
@@ -31,8 +32,8 @@ func demoWheel(t testing.TB, dir string, more ...fixture.WheelFile) string {
 	lines := "Requires-Python: >=3.9\nLicense: MIT\nRequires-Dist: numpy; extra == \"test\"\nProvides-Extra: test\n\nA demo.\n"
 	data := fixture.Wheel(t, "demo_pkg", "1.0", demoTag, lines, append([]fixture.WheelFile{
 		{Name: "demo_pkg/__init__.py", Text: "x = 1\n"},
-		{Name: "demo_pkg/lib/liba.so", Text: string(hipLibrary(t, []string{"gfx90a", "gfx942"}, []string{"gfx942", "gfx1100"})), Mode: 0o755},
-		{Name: "demo_pkg/_b.so", Text: string(hipLibrary(t, []string{"gfx90a", "gfx90a:xnack-", "gfx942"})), Mode: 0o755, Stored: true},
+		{Name: "demo_pkg/lib/liba.so", Text: string(fixture.HIPLibrary(t, []string{"gfx90a", "gfx942"}, []string{"gfx942", "gfx1100"})), Mode: 0o755},
+		{Name: "demo_pkg/_b.so", Text: string(fixture.HIPLibrary(t, []string{"gfx90a", "gfx90a:xnack-", "gfx942"})), Mode: 0o755, Stored: true},
 		{Name: "demo_pkg/plain.so", Text: "\x7fELF no library", Mode: 0o755},
 	}, more...)...)
 	if err := os.WriteFile(name, data, 0o644); err != nil {
@@ -41,7 +42,7 @@ func demoWheel(t testing.TB, dir string, more ...fixture.WheelFile) string {
 	return name
 }
 
-func wheelSession() *Session { return New(Config{Budget: budget.New(2, 1<<30)}) }
+func wheelSession() *engine.Session { return engine.New(engine.Config{Budget: budget.New(2, 1<<30)}) }
 
 // readWheel reads a wheel, checks RECORD, and returns the contents of its files.
 func readWheel(t testing.TB, name string) (*wheel.Wheel, map[string][]byte) {
@@ -91,8 +92,8 @@ func onlyWheels(t testing.TB, dir string, count int) {
 func TestWheelSplitMerge(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	input := demoWheel(t, dir)
-	opt := WheelSplitOptions{Input: input, OutputDir: filepath.Join(dir, "dist"), SplitSettings: SplitSettings{Level: 3, Verify: true}}
-	report, err := wheelSession().WheelSplit(ctx, opt)
+	opt := SplitWheelOptions{Input: input, OutputDir: filepath.Join(dir, "dist"), SplitSettings: engine.SplitSettings{Level: 3, Verify: true}}
+	report, err := SplitWheel(ctx, wheelSession(), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func TestWheelSplitMerge(t *testing.T) {
 	for _, name := range all {
 		saved[name] = readFile(t, name)
 	}
-	if _, err := wheelSession().WheelSplit(ctx, opt); err != nil {
+	if _, err := SplitWheel(ctx, wheelSession(), opt); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range all {
@@ -156,8 +157,8 @@ func TestWheelSplitMerge(t *testing.T) {
 
 	// All of it together is the original, whatever the order of the arguments.
 	slices.Reverse(all)
-	merge := WheelMergeOptions{Inputs: all, OutputDir: filepath.Join(dir, "merged"), MergeSettings: MergeSettings{Verify: true}}
-	merged, err := wheelSession().WheelMerge(ctx, merge)
+	merge := MergeWheelOptions{Inputs: all, OutputDir: filepath.Join(dir, "merged"), MergeSettings: engine.MergeSettings{Verify: true}}
+	merged, err := MergeWheels(ctx, wheelSession(), merge)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,11 +167,11 @@ func TestWheelSplitMerge(t *testing.T) {
 
 	// A part of it is a wheel for fewer GPUs.
 	merge.Inputs, merge.OutputDir = []string{report.Host.File, report.Devices[2].File}, filepath.Join(dir, "part")
-	part, err := wheelSession().WheelMerge(ctx, merge)
+	part, err := MergeWheels(ctx, wheelSession(), merge)
 	if err != nil || !cmp.Equal(part.Wheel.Archs, []string{"gfx1100"}) || len(part.Warnings) != 1 || !strings.Contains(part.Warnings[0], "_b.so has no device code") {
 		t.Errorf("%+v, %v", part, err)
 	}
-	if _, err := wheelSession().WheelSplit(ctx, WheelSplitOptions{Input: report.Host.File, OutputDir: filepath.Join(dir, "again")}); err == nil || !strings.Contains(err.Error(), "already split") {
+	if _, err := SplitWheel(ctx, wheelSession(), SplitWheelOptions{Input: report.Host.File, OutputDir: filepath.Join(dir, "again")}); err == nil || !strings.Contains(err.Error(), "already split") {
 		t.Errorf("splitting again: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "again")); err == nil {
@@ -189,14 +190,14 @@ func readFile(t testing.TB, name string) []byte {
 
 func TestWheelFamilies(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
-	lib := fixture.WheelFile{Name: "demo_pkg-1.0.data/platlib/other/c.so", Text: string(hipLibrary(t, []string{"gfx942"})), Mode: 0o755}
-	script := fixture.WheelFile{Name: "demo_pkg-1.0.data/scripts/run", Text: string(hipLibrary(t, []string{"gfx942"})), Mode: 0o755}
-	input := demoWheel(t, dir, lib, script, fixture.WheelFile{Name: "top.so", Text: string(hipLibrary(t, []string{"gfx1100"}))})
-	opt := WheelSplitOptions{
+	lib := fixture.WheelFile{Name: "demo_pkg-1.0.data/platlib/other/c.so", Text: string(fixture.HIPLibrary(t, []string{"gfx942"})), Mode: 0o755}
+	script := fixture.WheelFile{Name: "demo_pkg-1.0.data/scripts/run", Text: string(fixture.HIPLibrary(t, []string{"gfx942"})), Mode: 0o755}
+	input := demoWheel(t, dir, lib, script, fixture.WheelFile{Name: "top.so", Text: string(fixture.HIPLibrary(t, []string{"gfx1100"}))})
+	opt := SplitWheelOptions{
 		Input: input, OutputDir: filepath.Join(dir, "dist"), DeviceName: "Demo.ROCm-device",
-		Families: []WheelFamily{{"cdna", []string{"gfx90a", "gfx942"}}}, Modified: time.Date(2025, 5, 5, 5, 5, 6, 0, time.UTC), SplitSettings: SplitSettings{Uncompressed: true},
+		Families: []WheelFamily{{"cdna", []string{"gfx90a", "gfx942"}}}, Modified: time.Date(2025, 5, 5, 5, 5, 6, 0, time.UTC), SplitSettings: engine.SplitSettings{Uncompressed: true},
 	}
-	report, err := wheelSession().WheelSplit(ctx, opt)
+	report, err := SplitWheel(ctx, wheelSession(), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +232,7 @@ func TestWheelFamilies(t *testing.T) {
 			}
 		}
 	}
-	merged, err := wheelSession().WheelMerge(ctx, WheelMergeOptions{Inputs: append(paths(report.Devices), report.Host.File), OutputDir: filepath.Join(dir, "merged")})
+	merged, err := MergeWheels(ctx, wheelSession(), MergeWheelOptions{Inputs: append(paths(report.Devices), report.Host.File), OutputDir: filepath.Join(dir, "merged")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,12 +282,12 @@ func codeOf(t testing.TB, data []byte) (all []string) {
 func TestWheelPrune(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	input := demoWheel(t, dir)
-	prune := func(out string, keep, drop []string, inputs ...string) (WheelPruneReport, error) {
-		return wheelSession().WheelPrune(ctx, WheelPruneOptions{Inputs: inputs, OutputDir: filepath.Join(dir, out), Keep: keep, Drop: drop, Verify: true})
+	prune := func(out string, keep, drop []string, inputs ...string) (PruneWheelReport, error) {
+		return PruneWheels(ctx, wheelSession(), PruneWheelOptions{Inputs: inputs, OutputDir: filepath.Join(dir, out), Keep: keep, Drop: drop, Verify: true})
 	}
-	split := func(out, name string) WheelSplitReport {
+	split := func(out, name string) SplitWheelReport {
 		t.Helper()
-		report, err := wheelSession().WheelSplit(ctx, WheelSplitOptions{Input: name, OutputDir: filepath.Join(dir, out), SplitSettings: SplitSettings{Level: 3}})
+		report, err := SplitWheel(ctx, wheelSession(), SplitWheelOptions{Input: name, OutputDir: filepath.Join(dir, out), SplitSettings: engine.SplitSettings{Level: 3}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -359,15 +360,15 @@ func TestWheelFaults(t *testing.T) {
 	plain := put("plain-1.0-py3-none-any.whl", fixture.Wheel(t, "plain", "1.0", "py3-none-any", ""))
 	calls := map[string]func(name string) error{
 		"split": func(name string) error {
-			_, err := wheelSession().WheelSplit(ctx, WheelSplitOptions{Input: name, OutputDir: filepath.Join(dir, "out")})
+			_, err := SplitWheel(ctx, wheelSession(), SplitWheelOptions{Input: name, OutputDir: filepath.Join(dir, "out")})
 			return err
 		},
 		"merge": func(name string) error {
-			_, err := wheelSession().WheelMerge(ctx, WheelMergeOptions{Inputs: []string{name}, OutputDir: filepath.Join(dir, "out")})
+			_, err := MergeWheels(ctx, wheelSession(), MergeWheelOptions{Inputs: []string{name}, OutputDir: filepath.Join(dir, "out")})
 			return err
 		},
 		"prune": func(name string) error {
-			_, err := wheelSession().WheelPrune(ctx, WheelPruneOptions{Inputs: []string{name}, Keep: []string{"gfx942"}, OutputDir: filepath.Join(dir, "out")})
+			_, err := PruneWheels(ctx, wheelSession(), PruneWheelOptions{Inputs: []string{name}, Keep: []string{"gfx942"}, OutputDir: filepath.Join(dir, "out")})
 			return err
 		},
 	}
@@ -410,7 +411,7 @@ func TestWheelDamagedMember(t *testing.T) {
 	}
 	const want = `"demo_pkg/_b.so" is damaged`
 	for range 50 {
-		_, err := wheelSession().WheelPrune(t.Context(), WheelPruneOptions{Inputs: []string{name}, OutputDir: filepath.Join(dir, "out"), Keep: []string{"gfx942"}})
+		_, err := PruneWheels(t.Context(), wheelSession(), PruneWheelOptions{Inputs: []string{name}, OutputDir: filepath.Join(dir, "out"), Keep: []string{"gfx942"}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Fatalf("got %v, want an error with %s", err, want)
 		}

@@ -1,4 +1,4 @@
-package engine
+package installation
 
 import (
 	"context"
@@ -11,9 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/installed/wheel"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/wheel"
 )
 
 // WheelFile is a wheel that was written.
@@ -28,12 +29,12 @@ type WheelFile struct {
 
 // wheels is the work of a call that writes wheels.
 type wheels struct {
-	s   *Session
+	s   *engine.Session
 	out *files.Outputs
 	dir string // of the new wheels
 	// temp has the files of a directory for members and parts of new wheels, which is then
 	// deleted. Members are below the name of their wheel, so that errors have it.
-	temp    *Session
+	temp    *engine.Session
 	tempDir string
 	// modified is the time of new members; zero for that of METADATA.
 	modified time.Time
@@ -43,19 +44,23 @@ type wheels struct {
 }
 
 // writeWheels calls fn to write wheels to a directory.
-func (s *Session) writeWheels(ctx context.Context, dir string, modified time.Time, fn func(w *wheels) error) error {
-	return s.write(ctx, func(out *files.Outputs) error {
+func writeWheels(ctx context.Context, s *engine.Session, dir string, modified time.Time, fn func(w *wheels) error) error {
+	return s.Files().Write(ctx, func(out *files.Outputs) error {
 		if err := out.MakeDir(dir); err != nil {
 			return err
 		}
-		scratch, err := s.files.NewTree(dir + "/.parts")
+		scratch, err := s.Files().NewTree(dir + "/.parts")
 		if err != nil {
 			return err
 		}
 		defer scratch.Abort()
-		temp := &Session{files: files.NewRoot(scratch.Dir()), budget: s.budget, meter: s.meter}
+		temp := engine.New(engine.Config{Dir: scratch.Dir(), Budget: s.Budget(), Meter: s.Meter()})
 		w := &wheels{s: s, out: out, dir: strings.TrimRight(dir, "/"), temp: temp, tempDir: scratch.Dir(), modified: modified}
-		defer func() { closeAll(w.opened) }()
+		defer func() {
+			for _, f := range w.opened {
+				f.Close()
+			}
+		}()
 		return fn(w)
 	})
 }
@@ -71,7 +76,7 @@ func (in *wheelInput) named(err error) error { return files.NameError(in.file.Na
 
 // open opens a wheel.
 func (w *wheels) open(name string) (*wheelInput, error) {
-	file, err := w.s.files.Open(name)
+	file, err := w.s.Files().Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -88,11 +93,11 @@ func (w *wheels) unpack(ctx context.Context, in *wheelInput, place func(m *wheel
 		return in.named(fmt.Errorf("%s/RECORD does not list %q; rebuild the wheel", in.DistInfo, missing[0].Name))
 	}
 	for _, m := range in.Members {
-		w.s.meter.expect(m.Size)
+		w.s.Meter().Expect(m.Size)
 	}
-	return w.s.budget.Each(ctx, len(in.Members), func(ctx context.Context, i int) error {
+	return w.s.Budget().Each(ctx, len(in.Members), func(ctx context.Context, i int) error {
 		m := in.Members[i]
-		defer w.s.meter.add(m.Size)
+		defer w.s.Meter().Add(m.Size)
 		name := place(m)
 		if name == "" {
 			return in.named(in.Check(m, nil))
@@ -131,7 +136,7 @@ func (w *wheels) makeFile(ctx context.Context, name string, write func(f *files.
 	if err := w.makeDirOf(name); err != nil {
 		return err
 	}
-	return w.temp.files.WriteFile(ctx, name, write)
+	return w.temp.Files().WriteFile(ctx, name, write)
 }
 
 // makeDirOf creates the directory of a temporary file. It remains if the file is not written, because
@@ -142,7 +147,7 @@ func (w *wheels) makeDirOf(name string) error {
 
 // read opens a temporary file until the end of the call.
 func (w *wheels) read(name string) (*files.Input, error) {
-	input, err := w.temp.files.OpenRegular(name)
+	input, err := w.temp.Files().OpenRegular(name)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +201,7 @@ func (w *wheels) pack(ctx context.Context, m *wheel.Member, name string) (p whee
 // packAll packs temporary files, by the names of the members that they replace.
 func (w *wheels) packAll(ctx context.Context, in *wheelInput, names map[string]string) (map[string]wheel.Packed, error) {
 	packed := make([]wheel.Packed, len(in.Members))
-	err := w.s.budget.Each(ctx, len(in.Members), func(ctx context.Context, i int) (err error) {
+	err := w.s.Budget().Each(ctx, len(in.Members), func(ctx context.Context, i int) (err error) {
 		if name := names[in.Members[i].Name]; name != "" {
 			packed[i], err = w.pack(ctx, in.Members[i], name)
 		}
