@@ -13,10 +13,11 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/guard"
-	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/register"
-	"github.com/rules-offload/rules_offload/internal/registerir"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/llvm/dialect"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
+	"github.com/rules-offload/rules_offload/internal/registration/registerir"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // RegisterOptions are the options of Register.
@@ -24,8 +25,8 @@ type RegisterOptions struct {
 	Kind offloadbinary.OffloadKind
 	// Triple is the host triple: x86-64 or AArch64 with ELF, or x86-64 Windows.
 	Triple string
-	// Release is the release whose SYCL runtime is called, see
-	// target.Release.RegistersSYCLBinaries, and which reads the bitcode of IR.
+	// Release is the release whose SYCL runtime is called, and which reads the bitcode of IR. From
+	// LLVM 23 on, that runtime registers an offload binary, not each image.
 	Release target.Release
 	// Images are files with device images: for OpenMP any number of images and
 	// offload binaries, where each image is registered; for HIP and CUDA one fat
@@ -101,7 +102,7 @@ func (s *Session) register(ctx context.Context, machine uint16, coff bool, input
 		return err
 	}
 	defer memory.Release()
-	r := register.Registration{Kind: opt.Kind, Package: opt.Kind == offloadbinary.SYCL && opt.Release.RegistersSYCLBinaries()}
+	r := register.Registration{Kind: opt.Kind, Package: opt.Kind == offloadbinary.SYCL && dialect.Of(opt.Release).SYCLBinaries}
 	for _, input := range inputs {
 		images, err := r.ReadImages(input.All())
 		if err == nil && opt.Check && (opt.Kind == offloadbinary.HIP || opt.Kind == offloadbinary.CUDA) {

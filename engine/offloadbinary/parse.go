@@ -11,13 +11,12 @@ import (
 
 // Sizes of the parts of a package, in bytes.
 const (
-	headerSize    = 32
-	headerSizeV3  = 40
-	entrySize     = 40
-	recordSize    = 24
-	recordSizeV1  = 16
-	newestVersion = 3
-	maxInflated   = 1 << 48 // larger than any file
+	headerSize   = 32
+	headerSizeV3 = 40
+	entrySize    = 40
+	recordSize   = 24
+	recordSizeV1 = 16
+	maxInflated  = 1 << 48 // larger than any file
 )
 
 // Options are the options for reading.
@@ -195,14 +194,13 @@ func parseHeader(data []byte) (header, *Error) {
 		count:   binary.LittleEndian.Uint64(data[24:]),
 		length:  headerSize,
 	}
-	switch h.version {
-	case 1:
+	if !isVersion(h.version) {
+		return h, invalid(4, "version is %d, expected 1 to %d", h.version, NewestVersion)
+	}
+	v := &versions[h.version]
+	h.length = uint64(v.header)
+	if v.single {
 		h.count = 1 // the word is the size of an entry, which readers ignore
-	case 2:
-	case 3:
-		h.length = headerSizeV3
-	default:
-		return h, invalid(4, "version is %d, expected 1 to %d", h.version, newestVersion)
 	}
 	switch {
 	case h.size > uint64(len(data)):
@@ -211,7 +209,7 @@ func parseHeader(data []byte) (header, *Error) {
 		return h, truncated(8, "its size of %d bytes is less than that of its header, %d", h.size, h.length)
 	}
 	limit := h.size
-	if h.version == 3 {
+	if v.compresses {
 		h.inflated = binary.LittleEndian.Uint64(data[32:])
 		if h.inflated != 0 {
 			limit = h.inflated
@@ -239,16 +237,15 @@ type entry struct {
 
 // parseImages reads the entries of the package c.
 func parseImages(c content.Content, h header) ([]Image, *Error) {
+	v := &versions[h.version]
 	t := texts{
 		data:   c.Bytes(),
-		record: recordSize,
+		record: uint64(v.record),
+		values: v.values,
 		known:  map[span]string{},
 		// Writers share strings, so their total length can exceed the size, but not
 		// by much. A file that shares more was crafted to exhaust memory.
 		left: 4*h.size + 1<<16,
-	}
-	if h.version == 1 {
-		t.record = recordSizeV1
 	}
 	// Tables do not overlap, so the size limits the number of records.
 	t.records = h.size / t.record
@@ -296,6 +293,7 @@ func readEntry(b []byte) entry {
 type texts struct {
 	data    []byte
 	record  uint64 // size of a record
+	values  bool   // a record has the size of the value
 	records uint64 // largest number of further records
 	left    uint64 // bytes of strings that may still be read
 	known   map[span]string
@@ -317,7 +315,7 @@ func (t *texts) read(e entry) ([]String, *Error) {
 	for i := range strings {
 		at := e.strings + uint64(i)*t.record
 		key, value := span{binary.LittleEndian.Uint64(t.data[at:]), -1}, span{binary.LittleEndian.Uint64(t.data[at+8:]), -1}
-		if t.record == recordSize {
+		if t.values {
 			value.length = int64(binary.LittleEndian.Uint64(t.data[at+16:]))
 			if value.length < 0 {
 				return nil, truncated(int64(at)+16, "string record %d at 0x%x: value size 0x%x passes its end", i+1, at, uint64(value.length))

@@ -14,7 +14,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/installed/wheel"
-	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // WheelFile is a wheel that was written.
@@ -109,7 +108,7 @@ func (w *wheels) unpack(ctx context.Context, in *wheelInput, place func(m *wheel
 // unpackELF is unpack for the members that are ELF files. It returns their names.
 func (w *wheels) unpackELF(ctx context.Context, in *wheelInput) (names []string, err error) {
 	for _, m := range in.Members {
-		if m.Begins(elf.Magic) {
+		if m.Begins("\x7fELF") {
 			names = append(names, m.Name)
 		}
 	}

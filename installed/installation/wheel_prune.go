@@ -13,7 +13,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/installed/wheel"
-	"github.com/rules-offload/rules_offload/internal/codeobject"
+	"github.com/rules-offload/rules_offload/internal/elf/codeobject"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 )
 

@@ -328,8 +328,8 @@ func (u *unit) rewriteOffloadBinary() error {
 		u.size = 0
 		return nil
 	}
-	if u.pack.Version > 2 {
-		return fmt.Errorf("offload binary of version %d: only versions 1 and 2 can be changed", u.pack.Version)
+	if u.pack.Version >= offloadbinary.CompressedVersion {
+		return fmt.Errorf("offload binary of version %d: only versions before %d can be changed", u.pack.Version, offloadbinary.CompressedVersion)
 	}
 	var out partSink
 	if err := offloadbinary.Write(&out, u.pack.Version, images); err != nil {
