@@ -42,10 +42,33 @@ type PruneReplacement struct{ Name, File string }
 var ErrNoDeviceCode = prune.ErrNoDeviceCode
 
 // EmptyError reports a file of which no device code would remain.
-type EmptyError = prune.EmptyError
+type EmptyError struct {
+	Stored []string // the entry IDs in the file, each once
+	text   string
+}
+
+// Error returns the entries of the file.
+func (e *EmptyError) Error() string { return e.text }
 
 // UnsupportedError reports a file of which it is unknown whether it has device code.
-type UnsupportedError = prune.UnsupportedError
+type UnsupportedError struct{ Err error }
+
+// Error returns the reason.
+func (e *UnsupportedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *UnsupportedError) Unwrap() error { return e.Err }
+
+// pruneError returns an error of package prune with the types of this package.
+func pruneError(err error) error {
+	if e, ok := errors.AsType[*prune.EmptyError](err); ok {
+		return &EmptyError{e.Stored, err.Error()}
+	}
+	if _, ok := errors.AsType[*prune.UnsupportedError](err); ok {
+		return &UnsupportedError{err}
+	}
+	return err
+}
 
 // PruneReport describes the changes to a file. Sizes are in bytes.
 type PruneReport struct {
@@ -157,7 +180,7 @@ func (s *Session) pruneTo(ctx context.Context, input *files.Input, out *files.Ou
 		return s.copyTo(input, out, output, "no device code in the file", o.DryRun)
 	}
 	if err != nil {
-		return report, in(input, err)
+		return report, in(input, pruneError(err))
 	}
 	defer work.Close()
 	layout, err := work.Layout(ctx)
