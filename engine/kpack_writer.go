@@ -8,6 +8,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/kpack"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // KpackWriter splits several libraries into archives that they share, in the outputs of a transaction.
@@ -34,6 +35,7 @@ type sharedArchive struct {
 // out. have returns an archive that is there before, by its name in Dir, or nil for none: its entries are
 // kept. The KpackWriter closes it.
 func (s *Session) NewKpackWriter(out *files.Outputs, dir string, opt KpackSplitOptions, have func(name string) (*files.Input, error)) (*KpackWriter, error) {
+	// unguarded: it reads no file
 	if err := checkGroup(opt.Group); err != nil {
 		return nil, err
 	}
@@ -46,6 +48,7 @@ func KpackName(group, arch string) string { return group + "_" + arch + kpack.Ex
 // Split adds the code of a library to the archives, and writes the library without it to host, which is
 // Output for the report. The library can lose all of its code.
 func (w *KpackWriter) Split(ctx context.Context, input *files.Input, name, search, output, host string) (report KpackSplitReport, err error) {
+	defer guard.Into(&err)()
 	opt := w.opt
 	opt.Output = output
 	o := kpack.SplitOptions{Marker: kpack.Marker{Name: name, SearchPaths: []string{search}}, MayDropAll: true}
@@ -83,7 +86,7 @@ func (w *KpackWriter) add(a *kpack.Archive) error {
 		switch {
 		case !ok:
 			added.Entries = append(added.Entries, e)
-		case !bytes.Equal(old.Stored.Bytes(), e.Stored.Bytes()):
+		case !bytes.Equal(old.Stored.Mapped(guard.Inside), e.Stored.Mapped(guard.Inside)):
 			return fmt.Errorf("%s has other code for %s; remove the archive, or use another group", shared.old.Name(), e.Key)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // PruneOptions are the options of Prune.
@@ -133,6 +134,7 @@ func (r *PruneReport) Architectures() (kept, all []string) {
 // Prune writes a copy of a file with device code removed, replaced, or
 // compressed differently.
 func (s *Session) Prune(ctx context.Context, opt PruneOptions) (report PruneReport, err error) {
+	defer guard.Into(&err)()
 	input, err := s.files.Open(opt.Input)
 	if err != nil {
 		return report, err
@@ -147,11 +149,12 @@ func (s *Session) Prune(ctx context.Context, opt PruneOptions) (report PruneRepo
 
 // PruneFile is Prune for a file that is open, and for outputs that appear together. It ignores Input of the
 // options.
-func (s *Session) PruneFile(ctx context.Context, input *files.Input, out *files.Outputs, opt PruneOptions) (PruneReport, error) {
+func (s *Session) PruneFile(ctx context.Context, input *files.Input, out *files.Outputs, opt PruneOptions) (report PruneReport, err error) {
+	defer guard.Into(&err)()
 	o, replacements, err := s.pruneOptions(&opt)
 	defer closeAll(replacements)
 	if err != nil {
-		return PruneReport{}, err
+		return report, err
 	}
 	return s.pruneTo(ctx, input, out, opt.Output, o, opt.Verify)
 }

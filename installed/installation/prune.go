@@ -11,6 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/kpack"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // PruneOptions are the options of PruneTree.
@@ -65,12 +66,13 @@ type fate struct {
 //   - Other files are copied, also those that cannot be read.
 //
 // With an error, the new directory is not created.
-func PruneTree(ctx context.Context, s *engine.Session, opt PruneOptions) (PruneTreeReport, error) {
-	report := PruneTreeReport{
+func PruneTree(ctx context.Context, s *engine.Session, opt PruneOptions) (report PruneTreeReport, err error) {
+	defer guard.Into(&err)()
+	report = PruneTreeReport{
 		TreeReport: TreeReport{Input: opt.Input, Output: opt.Output}, Files: []engine.PruneReport{}, Removed: []RemovedFile{},
 		Empty: []string{}, Lists: []string{}, Warnings: []string{},
 	}
-	err := newTree(ctx, s, opt.Input, opt.Output, opt.DryRun, func(t *treeCopy) error {
+	err = newTree(ctx, s, opt.Input, opt.Output, opt.DryRun, func(t *treeCopy) error {
 		p := &treePrune{treeCopy: t, opt: opt, fates: make([]fate, len(t.regular)), Selection: Selection{Keep: opt.Keep, Drop: opt.Drop}}
 		if err := t.each(ctx, p.one); err != nil {
 			return err
@@ -104,7 +106,7 @@ func (p *treePrune) keeps(part Part) []string {
 // one prunes a file.
 func (p *treePrune) one(ctx context.Context, i int, input *files.Input, out *files.Outputs, name string) (err error) {
 	e, f := p.regular[i], &p.fates[i]
-	head := input.Bytes()[:min(input.Size(), headSize)]
+	head := input.Mapped(guard.Inside)[:min(input.Size(), headSize)]
 	f.PruneReport = engine.PruneReport{
 		Input: input.Name(), Output: p.opt.Output + "/" + e.Path, Format: "none", SizeBefore: input.Size(), SizeAfter: input.Size(),
 		Bundles: []engine.PruneBundle{}, Warnings: []string{},

@@ -12,6 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/kpack"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // SplitTreeReport describes what SplitTree wrote.
@@ -26,8 +27,9 @@ type SplitTreeReport struct {
 // SplitTree splits the libraries and programs in a directory. Input and Output are directories, Dir is one in
 // Output. The names of libraries in keys are their paths. Other files are copied, also libraries that are
 // split and their archives, and links are preserved. Code is added to archives that are there before.
-func SplitTree(ctx context.Context, s *engine.Session, opt engine.KpackSplitOptions) (SplitTreeReport, error) {
-	report := SplitTreeReport{
+func SplitTree(ctx context.Context, s *engine.Session, opt engine.KpackSplitOptions) (report SplitTreeReport, err error) {
+	defer guard.Into(&err)()
+	report = SplitTreeReport{
 		TreeReport: TreeReport{Input: opt.Input, Output: opt.Output}, Files: []engine.KpackSplitReport{},
 		Archives: []engine.KpackArchiveFile{}, Warnings: []string{},
 	}
@@ -35,7 +37,7 @@ func SplitTree(ctx context.Context, s *engine.Session, opt engine.KpackSplitOpti
 	if !filepath.IsLocal(opt.Dir) || dir == "." {
 		return report, fmt.Errorf("%s: expected a path inside the new directory, such as .kpack", opt.Dir)
 	}
-	err := newTree(ctx, s, opt.Input, opt.Output, false, func(t *treeCopy) error {
+	err = newTree(ctx, s, opt.Input, opt.Output, false, func(t *treeCopy) error {
 		w := &treeSplit{treeCopy: t, opt: opt, dir: dir, fat: make([]bool, len(t.regular)), report: &report}
 		return w.run(ctx)
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elf/elfcheck"
 	"github.com/rules-offload/rules_offload/internal/kpack"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
@@ -197,7 +198,7 @@ func TestKpackSplitTree(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					keys = append(keys, fmt.Sprintf("%s %s %.20q", e.Key, e.Arch, c.Bytes()))
+					keys = append(keys, fmt.Sprintf("%s %s %.20q", e.Key, e.Arch, c.Mapped(guard.Inside)))
 				}
 			}
 			want := []string{

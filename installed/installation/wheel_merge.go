@@ -13,6 +13,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/installed/wheel"
 	"github.com/rules-offload/rules_offload/internal/kpack"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // MergeWheelOptions are the options of MergeWheels.
@@ -35,6 +36,7 @@ type MergeWheelReport struct {
 
 // MergeWheels writes one wheel with the code of a host wheel and its device wheels.
 func MergeWheels(ctx context.Context, s *engine.Session, opt MergeWheelOptions) (report MergeWheelReport, err error) {
+	defer guard.Into(&err)()
 	report = MergeWheelReport{Inputs: opt.Inputs, Libraries: []string{}, Warnings: []string{}}
 	err = writeWheels(ctx, s, opt.OutputDir, opt.Modified, func(w *wheels) error {
 		var all []*wheelInput
@@ -204,7 +206,7 @@ func (w *wheelMerge) readArchives(ctx context.Context, d *wheelInput) (archs []s
 			w.archives = append(w.archives, a)
 			name := d.base + "/" + m.Name
 			w.names = append(w.names, name)
-			w.stored[name] = bodies[m.Name].Bytes()
+			w.stored[name] = bodies[m.Name].Mapped(guard.Inside)
 			archs = append(archs, a.Archs...)
 		}
 	}

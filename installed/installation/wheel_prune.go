@@ -15,6 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/installed/wheel"
 	"github.com/rules-offload/rules_offload/internal/elf/codeobject"
 	"github.com/rules-offload/rules_offload/internal/kpack"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // PruneWheelOptions are the options of PruneWheels.
@@ -50,6 +51,7 @@ type PruneWheelReport struct {
 // PruneWheels writes wheels with less device code: libraries are pruned as in PruneTree, kpack archives
 // of other targets are dropped, and so are the extras of a host wheel that install them.
 func PruneWheels(ctx context.Context, s *engine.Session, opt PruneWheelOptions) (report PruneWheelReport, err error) {
+	defer guard.Into(&err)()
 	report = PruneWheelReport{Inputs: opt.Inputs, Wheels: []WheelFile{}, Dropped: []string{}, Removed: []string{}, Empty: []string{}, Files: []engine.PruneReport{}, Warnings: []string{}}
 	err = writeWheels(ctx, s, opt.OutputDir, opt.Modified, func(w *wheels) error {
 		p := wheelPrune{wheels: w, opt: &opt, report: &report, Selection: Selection{Keep: opt.Keep, Drop: opt.Drop}}

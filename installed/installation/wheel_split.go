@@ -13,6 +13,7 @@ import (
 	"github.com/rules-offload/rules_offload/installed/rocmdata"
 	"github.com/rules-offload/rules_offload/installed/wheel"
 	"github.com/rules-offload/rules_offload/internal/kpack"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // SplitWheelOptions are the options of SplitWheel.
@@ -76,6 +77,7 @@ type devicePart struct {
 // archives for each GPU or family. The device wheels require the version of the host wheel, which has
 // an extra for each of them.
 func SplitWheel(ctx context.Context, s *engine.Session, opt SplitWheelOptions) (report SplitWheelReport, err error) {
+	defer guard.Into(&err)()
 	report = SplitWheelReport{Input: opt.Input, Devices: []WheelFile{}, Libraries: []string{}, Data: []string{}, Removed: []string{}, Warnings: []string{}}
 	err = writeWheels(ctx, s, opt.OutputDir, opt.Modified, func(w *wheels) error {
 		in, err := w.open(opt.Input)

@@ -21,6 +21,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 const (
@@ -58,7 +59,8 @@ type Member struct {
 
 // Read reads a wheel with a file name. It checks the structure of the archive, names, and WHEEL,
 // METADATA and RECORD, but no hash: see Check and Unlisted.
-func Read(name string, file content.Content) (*Wheel, error) {
+func Read(name string, file content.Content) (_ *Wheel, err error) {
+	defer guard.Into(&err)()
 	parsed, err := ParseName(name)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Packed is the content of a new member.
@@ -27,8 +28,9 @@ type Packed struct {
 
 // Pack computes the CRC and hash of data. If deflated is not nil, it writes the compressed data to
 // it, and the caller sets Stored to what was written.
-func Pack(data content.Content, deflated io.Writer) (Packed, error) {
-	p := Packed{Stored: data, Size: data.Len(), Deflated: deflated != nil}
+func Pack(data content.Content, deflated io.Writer) (p Packed, err error) {
+	defer guard.Into(&err)()
+	p = Packed{Stored: data, Size: data.Len(), Deflated: deflated != nil}
 	crc, sum := crc32.NewIEEE(), sha256.New()
 	writers := []io.Writer{crc, sum}
 	var deflate *flate.Writer
@@ -87,6 +89,7 @@ func (w *Writer) Replace(m *Member, p Packed) error {
 
 // Store adds a new file that everybody can read, without compression.
 func (w *Writer) Store(name string, modified time.Time, data content.Content) error {
+	// unguarded: Pack has a guard, and so has the writer
 	p, err := Pack(data, nil)
 	return w.addNew(name, modified, p, err)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // archPlaceholder stands for a target ID in search paths.
@@ -83,7 +84,7 @@ var ErrNoMarker = errors.New("not a kpack archive, and its code was not split")
 
 // ParseHost reads a library or program with a marker.
 func ParseHost(c content.Content) (*Host, error) {
-	if bytes.HasPrefix(c.Bytes(), []byte("MZ")) {
+	if bytes.HasPrefix(c.Mapped(guard.Inside), []byte("MZ")) {
 		return parsePE(c)
 	}
 	f, err := elfedit.Parse(c)
@@ -107,7 +108,7 @@ func ParseHost(c content.Content) (*Host, error) {
 		if !ok {
 			return nil, fmt.Errorf("wrapper %d: its marker at address 0x%x is not in the file", i, w.Target)
 		}
-		m, err := parseMarker(c.Bytes()[off:loadedEnd(f, w.Target, off)])
+		m, err := parseMarker(c.Mapped(guard.Inside)[off:loadedEnd(f, w.Target, off)])
 		if err != nil {
 			return nil, fmt.Errorf("wrapper %d: %w", i, err)
 		}
@@ -135,7 +136,7 @@ func loadedEnd(f *elfedit.File, addr, off uint64) uint64 {
 // Splittable reports whether a file is a library or program with HIP code that can be split. If it has such
 // code that cannot be split, or if that is not known, why is the reason.
 func Splittable(c content.Content) (fat bool, why string) {
-	data := c.Bytes()
+	data := c.Mapped(guard.Inside)
 	if object.Identify(data) == object.PE && prune.HasPECode(data) {
 		return false, "libraries for Windows cannot be split"
 	}
