@@ -14,6 +14,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
+	"github.com/rules-offload/rules_offload/internal/limits"
 )
 
 // maxKernels is the largest number of kernels read from a file, a limit for
@@ -72,7 +73,7 @@ func (d *describer) describe(ctx context.Context) error {
 		// Limit how much entries of a bundle overlap. Otherwise a small file could
 		// contain very many images.
 		const overlap = 4
-		most := overlap*d.file.Size + maxInflated
+		most := overlap*d.file.Size + limits.Inflated
 		if at.Bundle != nil {
 			most = overlap * at.Bundle.RawSize()
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/klauspost/compress/zlib"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/limits"
 	"github.com/rules-offload/rules_offload/internal/longzstd"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
@@ -18,6 +19,9 @@ import (
 // version 2 as LLVM 23 and version 3 as LLVM 24, with one package for all. The properties of an
 // image keep their order; see Order for LLVM's order.
 func Write(sink content.Sink, version int, images []Image) error {
+	if len(images) > limits.Found/2 { // readers count a package for each
+		return fmt.Errorf("%d images: more than the %d that readers accept", len(images), limits.Found/2)
+	}
 	for i := range images {
 		for _, s := range images[i].Strings {
 			if strings.ContainsRune(s.Key, 0) || version == 1 && strings.ContainsRune(s.Value, 0) {
@@ -57,6 +61,9 @@ func WriteCompressed(ctx context.Context, sink content.Sink, images []Image, c C
 	if c.Zlib && (c.Level < zlib.NoCompression || c.Level > zlib.BestCompression) {
 		return fmt.Errorf("invalid zlib compression level %d; expected a value in [0, 9]", c.Level)
 	}
+	if size := inflatedSize(images); size > limits.Inflated {
+		return fmt.Errorf("%d images of at least %d bytes: more than the %d bytes that readers decompress; compress the images in several offload binaries, or not at all", len(images), size, limits.Inflated)
+	}
 	var plain content.Buffer
 	if err := Write(&plain, 3, images); err != nil {
 		return err
@@ -90,6 +97,14 @@ func WriteCompressed(ctx context.Context, sink content.Sink, images []Image, c C
 		return err
 	}
 	return sink.Zeros(alignUp(int64(len(packed)), Align) - int64(len(packed)))
+}
+
+// inflatedSize returns a size that the package of images has at least, in bytes.
+func inflatedSize(images []Image) (size int64) {
+	for i := range images {
+		size += images[i].Content.Len()
+	}
+	return size
 }
 
 // writePackage writes one package that holds images.
