@@ -125,16 +125,19 @@ func TestAgreementAtLimits(t *testing.T) {
 		return args
 	}
 	// Package bundle has the test of all forms.
-	for args, read := range map[string]string{
-		"--type o":             "list --type o out\ninspect --json out",
-		"--type bc --compress": "list --type bc out\nextract --archive --image kind=openmp,file=read out",
+	for _, test := range []struct {
+		args     string
+		n        int
+		accepted bool
+		read     string
+	}{
+		{"--type o", 1<<16 + 1, false, "inspect out"},
+		{"--type bc --compress", 1 << 16, true, "list --type bc out\nextract --archive --image kind=openmp,file=read out"},
 	} {
-		t.Run("bundle "+args, func(t *testing.T) {
-			for n, accepted := range map[int]bool{1 << 16: true, 1<<16 + 1: false} {
-				w := written{append(words("bundle --output out "+args), entries(n)...), lines(read)}
-				if refused := w.agree(t, dir); (refused == "") != accepted {
-					t.Errorf("%d entries: got accepted %t, want %t: %.200s", n, refused == "", accepted, refused)
-				}
+		t.Run("bundle "+test.args, func(t *testing.T) {
+			w := written{append(words("bundle --output out "+test.args), entries(test.n)...), lines(test.read)}
+			if refused := w.agree(t, dir); (refused == "") != test.accepted {
+				t.Errorf("%d entries: got accepted %t, want %t: %.200s", test.n, refused == "", test.accepted, refused)
 			}
 		})
 	}
