@@ -2,15 +2,16 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/registered"
 )
 
 // KpackTreeReport describes what KpackSplitTree wrote.
@@ -72,15 +73,14 @@ func hasWrappers(input *files.Input) (fat bool, unknown string) {
 	if !elfedit.IsLinked(data) {
 		return false, ""
 	}
-	f, err := elfedit.Parse(input.All())
-	if err != nil && !errors.Is(err, elfedit.ErrPacked) && !prune.MayHaveCode(data) {
-		return false, ""
+	code := registered.Find(input.All())
+	if code.Fault != nil {
+		return false, code.Fault.Error()
 	}
-	if err != nil {
+	if _, err := elfedit.Parse(input.All()); err != nil && prune.MayHaveCode(input.All()) {
 		return false, err.Error()
 	}
-	section, err := f.Section(embedding.HIPSection)
-	return err != nil || section >= 0 && f.Sections[section].InFile() > 0, ""
+	return code.Reached() || slices.ContainsFunc(code.Regions, func(r registered.Region) bool { return embedding.IsHIPSection(r.Name) }), ""
 }
 
 // splitAll splits the libraries of a tree, in order, into archives that they share.

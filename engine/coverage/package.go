@@ -3,7 +3,9 @@ package coverage
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -12,8 +14,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/kpack"
+	"github.com/rules-offload/rules_offload/internal/registered"
 	"github.com/rules-offload/rules_offload/internal/rocmdata"
 )
 
@@ -191,6 +193,7 @@ func (p *packageCheck) local(root, name string) (*file, error) {
 // contents reports faults of single files.
 func (p *packageCheck) contents() {
 	for _, f := range p.files {
+		var unread *registered.Error
 		extension := path.Ext(f.path)
 		isCode := rocmdata.IsCode(f.path) || extension == kpack.Extension || extension == ".so" || strings.Contains(path.Base(f.path), ".so.")
 		switch {
@@ -198,6 +201,8 @@ func (p *packageCheck) contents() {
 			p.fault(f.name, FaultEmpty, fixBuild, "the file has 0 bytes")
 		case isCode && strings.HasPrefix(string(f.head), "version https://"):
 			p.fault(f.name, FaultDamaged, "run git lfs pull before packaging", "the file is a Git LFS pointer")
+		case errors.As(f.code.fault, &unread) && unread.Wrapper >= 0:
+			p.fault(f.name, FaultMissing, "link the library again", "%v", unread)
 		case f.code.fault != nil:
 			p.fault(f.name, FaultDamaged, fixBuild, "%s", strings.TrimPrefix(f.code.fault.Error(), f.name+": "))
 		case f.archive != nil && f.archive.fault != "":
@@ -266,9 +271,7 @@ func (p *packageCheck) codeContents(f *file) {
 	found := false
 	for img := range f.images() {
 		found = true
-		for _, name := range img.kernels {
-			known[name] = true
-		}
+		maps.Copy(known, img.kernels)
 		if img.ID == "" || img.Size == 0 {
 			continue
 		}
@@ -281,14 +284,15 @@ func (p *packageCheck) codeContents(f *file) {
 			p.fault(f.name, FaultTarget, fixBuild, "the entry %s is code for %s", img.ID, img.Code.ID())
 		}
 	}
-	for _, offset := range f.host.unreached {
-		p.fault(f.name, FaultUnreachable, "link the library again", "no wrapper refers to the bundle at byte 0x%x of section %s", offset, embedding.HIPSection)
-	}
-	for _, wrapper := range f.host.dangling {
-		p.fault(f.name, FaultMissing, "link the library again", "wrapper %d refers to no bundle", wrapper)
+	for i := range f.bundles {
+		if b := &f.bundles[i]; b.unreached {
+			at := b.Images[0].place
+			p.fault(f.name, FaultUnreachable, "link the library again", "no wrapper refers to the bundle at byte 0x%x of section %s", at.container, at.section)
+		}
 	}
 	if f.marker == nil && found {
 		p.unknownKernels(f, known)
+		p.hiddenKernels(f, sourcesOf(f.bundles))
 	}
 }
 
@@ -334,7 +338,7 @@ func (p *packageCheck) covers() error {
 	list, err := p.folders(p.dirs)
 	for _, f := range list {
 		for _, g := range f.GPUs {
-			if g.Verdict != Yes {
+			if !g.onlyKernels() && g.Verdict != Yes {
 				p.fault(f.File, FaultMissing, "package the code for "+g.GPU, "%s", f.noted(g.GPU+": "+g.explain()))
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/registered"
 )
 
 // object searches the sections of an object file.
@@ -28,9 +29,13 @@ func (s *search) object(ctx context.Context, c content.Content, at place) error 
 	// bytes.
 	guessed := s.opt.Scope == Everything && file.Format == object.COFFObject && file.Machine == 0
 	room := c.Len() // sections do not overlap
+	code := s.hipCode(c, file)
 	for i := range file.Sections {
 		section := &file.Sections[i]
 		look := s.lookInto(file, section)
+		if region := code.in(i); region != nil {
+			look = region.look
+		}
 		if look == nil {
 			continue
 		}
@@ -53,6 +58,58 @@ func (s *search) object(ctx context.Context, c content.Content, at place) error 
 		}
 		at.base = int64(section.Offset)
 		if err := look(ctx, c.Slice(int64(section.Offset), int64(len(data))), at); err != nil {
+			return err
+		}
+	}
+	at.Section, at.base = "", 0
+	if region := code.in(-1); region != nil {
+		if err := region.look(ctx, c, at); err != nil {
+			return err
+		}
+	}
+	if code.Fault != nil {
+		return s.fault(at, code.Fault)
+	}
+	return nil
+}
+
+// code is the code for HIP in a file with host code.
+type code struct {
+	*registered.Code
+	search  *search
+	regions map[int]*registered.Region // by section
+}
+
+// hipCode finds the code for HIP in a file with host code.
+func (s *search) hipCode(c content.Content, file *object.File) *code {
+	if s.opt.Scope != Everything || file.Format == object.COFFObject {
+		return &code{Code: new(registered.Code)}
+	}
+	found := &code{registered.Find(c), s, make(map[int]*registered.Region)}
+	for i := range found.Regions {
+		found.regions[found.Regions[i].Section] = &found.Regions[i]
+	}
+	return found
+}
+
+// region is a section with bundles, or the file.
+type region struct {
+	*registered.Region
+	search *search
+}
+
+// in returns the region of a section, or of the file for -1; nil for none.
+func (c *code) in(section int) *region {
+	if r := c.regions[section]; r != nil {
+		return &region{r, c.search}
+	}
+	return nil
+}
+
+// look adds the entries of the bundles in a region.
+func (r *region) look(ctx context.Context, c content.Content, at place) error {
+	for i := range r.Bundles {
+		if err := r.search.bundleAt(ctx, c, r.Bundles[i].Offset, r.End(i), at); err != nil {
 			return err
 		}
 	}
@@ -79,7 +136,7 @@ func (s *search) lookInto(file *object.File, section *object.Section) looker {
 		return nil
 	case strings.HasPrefix(name, bundle.SectionPrefix):
 		return s.entrySection
-	case strings.HasPrefix(name, ".hip_fat"), strings.HasPrefix(name, embedding.CUDASection), name == embedding.CUDARelocatableSection:
+	case embedding.IsHIPSection(name), strings.HasPrefix(name, embedding.CUDASection), name == embedding.CUDARelocatableSection:
 		return s.fatSection
 	}
 	return s.otherSection

@@ -6,6 +6,7 @@ package embedding
 import (
 	"encoding/binary"
 	"iter"
+	"strings"
 )
 
 // Sections with device code.
@@ -22,6 +23,10 @@ const (
 	// device link links them.
 	RelocatableSection = ".llvm.offloading.relocatable"
 )
+
+// IsHIPSection reports whether a section is HIPSection by its name, which linkers for Windows cut and to which
+// some compilers add a suffix.
+func IsHIPSection(name string) bool { return strings.HasPrefix(name, HIPSection[:8]) }
 
 // Sections and symbols that refer to device code.
 const (

@@ -12,7 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/registered"
 )
 
 // archPlaceholder stands for a target ID in search paths.
@@ -72,7 +72,7 @@ func parseMarker(data []byte) (*Marker, error) {
 // Host is a library or program whose code is in archives.
 type Host struct {
 	*Marker
-	Wrappers []prune.Wrapper
+	Wrappers []registered.Wrapper
 	// file is the ELF file; nil for a PE file.
 	file *elfedit.File
 }
@@ -89,13 +89,13 @@ func ParseHost(c content.Content) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	wrappers, err := prune.Wrappers(f)
-	if err != nil {
-		return nil, err
+	code := registered.Find(c)
+	if code.Unresolved != nil {
+		return nil, code.Unresolved
 	}
-	h := &Host{file: f, Wrappers: wrappers}
+	h := &Host{file: f, Wrappers: code.Wrappers}
 	at := uint64(0)
-	for i, w := range wrappers {
+	for i, w := range h.Wrappers {
 		if w.Magic != embedding.MagicKpack {
 			continue
 		}

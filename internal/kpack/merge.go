@@ -15,7 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/registered"
 )
 
 // MergeOptions are the options of Merge.
@@ -131,7 +131,7 @@ func hostID(f *elfedit.File) string {
 
 // bundleItems returns the entries of the bundle for a wrapper, and a name that is
 // equal for bundles with the same entries.
-func bundleItems(ctx context.Context, h *Host, w prune.Wrapper, entries map[string][]archived, b *budget.Budget, memory *reservations) (items []bundle.Item, name string, err error) {
+func bundleItems(ctx context.Context, h *Host, w registered.Wrapper, entries map[string][]archived, b *budget.Budget, memory *reservations) (items []bundle.Item, name string, err error) {
 	items = []bundle.Item{{ID: hostID(h.file)}}
 	key := Key(h.Name, int(w.Index))
 	var signature []byte

@@ -8,7 +8,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/registered"
 )
 
 // Names of sections in PE files.
@@ -45,7 +45,7 @@ func parsePE(c content.Content) (*Host, error) {
 	}
 	h := &Host{Marker: m}
 	for _, r := range embedding.Records(wrappers, 0) {
-		h.Wrappers = append(h.Wrappers, prune.Wrapper{Record: r})
+		h.Wrappers = append(h.Wrappers, registered.Wrapper{Record: r})
 	}
 	return h, nil
 }
