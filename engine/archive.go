@@ -10,9 +10,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/bitcode"
 	"github.com/rules-offload/rules_offload/internal/check"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
 )
 
 // ArchiveOptions are the options of Archive.

@@ -10,11 +10,11 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/check"
+	"github.com/rules-offload/rules_offload/internal/devicecode/ptx"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/guard"
-	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/ptx"
-	"github.com/rules-offload/rules_offload/internal/register"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // DataOptions are the options of Data. Either Input and Output, or Header, or all

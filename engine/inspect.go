@@ -7,10 +7,10 @@ import (
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/codeobject"
-	"github.com/rules-offload/rules_offload/internal/cubin"
-	"github.com/rules-offload/rules_offload/internal/guard"
-	"github.com/rules-offload/rules_offload/internal/ptx"
+	"github.com/rules-offload/rules_offload/internal/devicecode/cubin"
+	"github.com/rules-offload/rules_offload/internal/devicecode/ptx"
+	"github.com/rules-offload/rules_offload/internal/elf/codeobject"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // InspectOptions are the options of Inspect and InspectAll: what is read of each image. The zero

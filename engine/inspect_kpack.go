@@ -6,8 +6,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/kpack"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // kpackCode are the code objects of a kpack archive. Those that entries share are one.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/kpack"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // KpackFile describes an archive, or a library or program whose code is in archives. Either Archive

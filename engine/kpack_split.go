@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/prune"
 )

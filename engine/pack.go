@@ -9,7 +9,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // PackOptions are the options of Pack.

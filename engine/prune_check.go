@@ -2,9 +2,9 @@ package engine
 
 import (
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/internal/elfcheck"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/joined"
+	"github.com/rules-offload/rules_offload/internal/elf/elfcheck"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/storage/joined"
 )
 
 // checkLayout checks the structure of a linked file to be written. It ignores faults

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // TreeReport describes a directory that was copied with changes to some of its files.

@@ -13,10 +13,10 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/guard"
-	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/register"
-	"github.com/rules-offload/rules_offload/internal/registerir"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
+	"github.com/rules-offload/rules_offload/internal/registration/registerir"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // RegisterOptions are the options of Register.

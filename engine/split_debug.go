@@ -5,7 +5,7 @@ import (
 	"path"
 
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 )
 
 // SplitDebugOptions are the options of SplitDebug.

@@ -18,10 +18,10 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/flagfile"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+	_ "github.com/rules-offload/rules_offload/internal/cmd/stack" // grows the stack of main once
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
-	"github.com/rules-offload/rules_offload/internal/flagfile"
-	_ "github.com/rules-offload/rules_offload/internal/stack" // grows the stack of main once
 )
 
 func main() {

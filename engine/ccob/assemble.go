@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/longzstd"
+	"github.com/rules-offload/rules_offload/internal/compression/longzstd"
 )
 
 // placed is a part with its offset in the raw bytes and its entries.

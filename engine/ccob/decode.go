@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rules-offload/rules_offload/engine/budget"
-	"github.com/rules-offload/rules_offload/internal/pages"
+	"github.com/rules-offload/rules_offload/internal/storage/pages"
 )
 
 // largeFrom is the smallest size of memory that is treated specially. On first use

@@ -14,8 +14,8 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/joined"
-	"github.com/rules-offload/rules_offload/internal/longzstd"
+	"github.com/rules-offload/rules_offload/internal/compression/longzstd"
+	"github.com/rules-offload/rules_offload/internal/storage/joined"
 )
 
 // EncodeOptions are the options for writing.

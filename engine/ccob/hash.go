@@ -10,7 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/longzstd"
+	"github.com/rules-offload/rules_offload/internal/compression/longzstd"
 )
 
 // Hasher computes the hash in the header of a compressed bundle from the raw

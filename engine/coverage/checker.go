@@ -12,8 +12,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
-	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/kpack"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Options are the options of Check and CheckPackage.
@@ -22,6 +22,9 @@ type Options struct {
 	Inputs []string
 	// GPUs must find code in each file with device code.
 	GPUs []GPU
+	// XZ is the path of the program xz, which decodes the content of packages that it compressed. If empty,
+	// this program does, which takes several times as long.
+	XZ string
 }
 
 // Check reports whether GPUs find code in files, and which code. In a directory or a package,
@@ -29,7 +32,7 @@ type Options struct {
 // zip, tar, deb and rpm files) are read as if all of them were installed: the code of a library can be
 // in another package. Wheels, deb and rpm files in directories are packages, too.
 func Check(ctx context.Context, s *engine.Session, opt Options) (*Report, error) {
-	c := newChecker(ctx, s, opt.GPUs)
+	c := newChecker(ctx, s, opt)
 	defer c.close()
 	in, err := c.gather(opt.Inputs)
 	if err != nil {
@@ -86,6 +89,7 @@ type checker struct {
 	root    *files.Root
 	budget  *budget.Budget
 	gpus    []GPU
+	xz      string
 	// archives are the kpack archives outside of packages that were searched for, by name.
 	archives map[string]*archive
 	packed   packed
@@ -93,10 +97,10 @@ type checker struct {
 	deep     bool              // whether to read what CheckPackage requires
 }
 
-func newChecker(ctx context.Context, s *engine.Session, gpus []GPU) *checker {
+func newChecker(ctx context.Context, s *engine.Session, opt Options) *checker {
 	return &checker{
 		ctx:     s.Context(ctx), // one account for the files of all packages
-		session: s, root: s.Files(), budget: s.Budget(), gpus: gpus, archives: make(map[string]*archive), names: make(map[string]string),
+		session: s, root: s.Files(), budget: s.Budget(), gpus: opt.GPUs, xz: opt.XZ, archives: make(map[string]*archive), names: make(map[string]string),
 		packed: packed{named: make(map[string]*file), paths: make(map[string][]*file), links: make(map[string]string)},
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/archives"
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/kpack"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 	"github.com/rules-offload/rules_offload/internal/wheel"
 )
 
@@ -101,7 +101,7 @@ func (c *checker) readPackage(name string) (bool, error) {
 // those itself.
 func (c *checker) walk(name string, format archives.Format, body content.Content, outer bool) error {
 	err := guard.Contain(func() error {
-		return archives.Walk(c.ctx, format, body, c.budget, func(m *archives.Member) error {
+		return archives.Walk(c.ctx, format, body, archives.Options{Budget: c.budget, XZ: c.xz}, func(m *archives.Member) error {
 			if outer && isPackageName(m.Name) {
 				inner, free, err := m.Load(c.ctx)
 				if err != nil {

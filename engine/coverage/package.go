@@ -15,7 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/kpack"
-	"github.com/rules-offload/rules_offload/internal/registered"
+	"github.com/rules-offload/rules_offload/internal/registration/registered"
 	"github.com/rules-offload/rules_offload/internal/rocmdata"
 )
 
@@ -75,7 +75,7 @@ func (r *PackageReport) Err() error {
 // CheckPackage checks that the files of packages, which are installed together, fit each other:
 // libraries, the archives that have their code, data for GPUs, and the lists of files of wheels.
 func CheckPackage(ctx context.Context, s *engine.Session, opt Options) (*PackageReport, error) {
-	p := &packageCheck{checker: newChecker(ctx, s, opt.GPUs), faults: []Fault{}, variants: make(map[string]string), reached: make(map[string]bool)}
+	p := &packageCheck{checker: newChecker(ctx, s, opt), faults: []Fault{}, variants: make(map[string]string), reached: make(map[string]bool)}
 	defer p.close()
 	p.deep = true
 	inputs, err := p.gather(opt.Inputs)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 const (

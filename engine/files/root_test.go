@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

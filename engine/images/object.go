@@ -9,11 +9,11 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/cubin"
+	"github.com/rules-offload/rules_offload/internal/devicecode/cubin"
 	"github.com/rules-offload/rules_offload/internal/elf"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/registered"
+	"github.com/rules-offload/rules_offload/internal/registration/registered"
 )
 
 // object searches the sections of an object file.

@@ -11,9 +11,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/bitcode"
-	"github.com/rules-offload/rules_offload/internal/guard"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Limits of the search, for files crafted to exhaust time or memory.

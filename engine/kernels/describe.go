@@ -4,12 +4,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/internal/bitcode"
-	"github.com/rules-offload/rules_offload/internal/codeobject"
-	"github.com/rules-offload/rules_offload/internal/cubin"
-	"github.com/rules-offload/rules_offload/internal/occupancy"
-	"github.com/rules-offload/rules_offload/internal/ptx"
-	"github.com/rules-offload/rules_offload/internal/spirv"
+	"github.com/rules-offload/rules_offload/internal/devicecode/cubin"
+	"github.com/rules-offload/rules_offload/internal/devicecode/occupancy"
+	"github.com/rules-offload/rules_offload/internal/devicecode/ptx"
+	"github.com/rules-offload/rules_offload/internal/devicecode/spirv"
+	"github.com/rules-offload/rules_offload/internal/elf/codeobject"
+	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
 )
 
 // Describe reads the kernels of an image and sets Arch and the fields after it.

@@ -10,8 +10,8 @@ import (
 	"github.com/klauspost/compress/zlib"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/longzstd"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/compression/longzstd"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 )
 
 // Write writes images in LLVM's format: version 1 as LLVM 22, with a package for each image;

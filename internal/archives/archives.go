@@ -18,7 +18,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/pages"
+	"github.com/rules-offload/rules_offload/internal/storage/pages"
 )
 
 // Limits for files crafted to exhaust time or memory.
@@ -81,7 +81,7 @@ func Identify(ctx context.Context, name string, c content.Content, b *budget.Bud
 	case compression(data) == "":
 		return extension(name)
 	}
-	r, err := decompress(ctx, c, b)
+	r, err := decompress(ctx, c, b, "") // only the first bytes are read
 	if err != nil {
 		return extension(name)
 	}
@@ -191,15 +191,24 @@ func (m *Member) WriteTo(w io.Writer) (int64, error) {
 type walker struct {
 	ctx    context.Context
 	budget *budget.Budget
+	xz     string
 	visit  func(*Member) error
 	count  int
 	left   int64 // uncompressed bytes that may still be read
 }
 
+// Options are the options of Walk.
+type Options struct {
+	Budget *budget.Budget
+	// XZ is the path of the program xz, which decodes large xz files; if empty, this program does. xz is
+	// several times faster.
+	XZ string
+}
+
 // Walk calls visit with each file and link of a package, in order. Directories, devices and the
 // metadata of packages of Debian and RPM are left out. An error of visit ends it.
-func Walk(ctx context.Context, f Format, c content.Content, b *budget.Budget, visit func(*Member) error) error {
-	w := &walker{ctx: ctx, budget: b, visit: visit, left: freeBytes + maxRatio*c.Len()}
+func Walk(ctx context.Context, f Format, c content.Content, opt Options, visit func(*Member) error) error {
+	w := &walker{ctx: ctx, budget: opt.Budget, xz: opt.XZ, visit: visit, left: freeBytes + maxRatio*c.Len()}
 	switch f {
 	case Zip:
 		return w.zip(c)

@@ -34,7 +34,7 @@ func (w *walker) rpm(c content.Content) error {
 	if compression(payload.Bytes()) == "" {
 		return w.cpio(bytes.NewReader(payload.Bytes()))
 	}
-	r, err := decompress(w.ctx, payload, w.budget)
+	r, err := decompress(w.ctx, payload, w.budget, w.xz)
 	if err != nil {
 		return err
 	}

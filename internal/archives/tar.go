@@ -25,7 +25,7 @@ func (w *walker) tarball(c content.Content) error {
 			return c.Slice(at, size), true
 		})
 	}
-	r, err := decompress(w.ctx, c, w.budget)
+	r, err := decompress(w.ctx, c, w.budget, w.xz)
 	if err != nil {
 		return err
 	}

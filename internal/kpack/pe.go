@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/registered"
+	"github.com/rules-offload/rules_offload/internal/registration/registered"
 )
 
 // Names of sections in PE files.

@@ -12,9 +12,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/compression/longzstd"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/longzstd"
 	"github.com/rules-offload/rules_offload/internal/prune"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/codeobject"
-	"github.com/rules-offload/rules_offload/internal/elfcheck"
+	"github.com/rules-offload/rules_offload/internal/elf/codeobject"
+	"github.com/rules-offload/rules_offload/internal/elf/elfcheck"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 )
 
@@ -130,11 +130,7 @@ func Fits(t target.CodeObject, arch string) bool {
 		return false
 	}
 	for _, f := range id.Features {
-		state := t.XNACK
-		if f.Name == "sramecc" {
-			state = t.SRAMECC
-		}
-		if state == target.FeatureOn && !f.On || state == target.FeatureOff && f.On {
+		if state := t.Features.Of(f.Name); state == target.FeatureOn && !f.On || state == target.FeatureOff && f.On {
 			return false
 		}
 	}

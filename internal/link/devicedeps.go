@@ -9,7 +9,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/internal/bitcode"
+	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
 )
 
 // DeviceDepsOptions are the options of CheckDeviceDeps.

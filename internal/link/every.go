@@ -14,9 +14,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/devicelink"
-	"github.com/rules-offload/rules_offload/internal/process"
-	"github.com/rules-offload/rules_offload/internal/register"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
+	"github.com/rules-offload/rules_offload/internal/link/process"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
 )
 
 // EveryTargetOptions are the options of EveryTarget.

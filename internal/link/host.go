@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/register"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
 )
 
 // hostLink runs the host linker and isolates its result if it is relocatable.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/register"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
 )
 
 // IsolateOptions are the options of Isolate.

@@ -27,9 +27,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/devicelink"
-	"github.com/rules-offload/rules_offload/internal/linkcache"
-	"github.com/rules-offload/rules_offload/internal/process"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
+	"github.com/rules-offload/rules_offload/internal/link/linkcache"
+	"github.com/rules-offload/rules_offload/internal/link/process"
 )
 
 // Options are a host link and the device links that it requires.

@@ -13,8 +13,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/devicelink"
-	"github.com/rules-offload/rules_offload/internal/register"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
 )
 
 // packed holds the images that are registered with one runtime.

@@ -9,8 +9,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/register"
-	"github.com/rules-offload/rules_offload/internal/registerir"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
+	"github.com/rules-offload/rules_offload/internal/registration/registerir"
 )
 
 // Registered describes a registration object for Observer.

@@ -11,11 +11,11 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/bitcode"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/guard"
-	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/register"
+	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // scan finds the images in the inputs, and the symbols of the offload entries to keep. The caller

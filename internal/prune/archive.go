@@ -10,8 +10,8 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 )
 
 const memberHeader = 60

@@ -9,11 +9,11 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/cubin"
+	"github.com/rules-offload/rules_offload/internal/devicecode/cubin"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/registered"
+	"github.com/rules-offload/rules_offload/internal/registration/registered"
 )
 
 // isFatbinarySection reports whether a section of this name has CUDA fatbinaries.

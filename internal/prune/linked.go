@@ -11,10 +11,10 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/registered"
+	"github.com/rules-offload/rules_offload/internal/registration/registered"
 )
 
 // loadedSection returns the section with a name and its content, which is empty if it is missing. A

@@ -17,9 +17,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/cubin"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/devicecode/cubin"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 )
 
 // ErrNoDeviceCode reports a file without device code.

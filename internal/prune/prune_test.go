@@ -16,9 +16,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/elfcheck"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/registered"
+	"github.com/rules-offload/rules_offload/internal/elf/elfcheck"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/registration/registered"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
@@ -382,8 +382,8 @@ func TestHostile(t *testing.T) {
 		"no wrappers":    {func(d []byte) []byte { return d }, testelf.Library{Bundles: bundles}, "no wrapper"},
 		"pointer":        {func(d []byte) []byte { return d }, testelf.Library{Bundles: bundles, Wrappers: []int{0, 1}, Pointer: &middle}, "where no device code begins"},
 		"nobits":         {func(d []byte) []byte { section(d, ".hip_fatbin")[4] = 8; return d }, good, "no device code"},
-		"align":    {func(d []byte) []byte { put(d[64+48:], 1<<62); return d }, good, "do not fit"},
-		"type cut": {func(d []byte) []byte { d[16] = 1; return d[:17] }, good, "17 bytes without an ELF header"},
+		"align":          {func(d []byte) []byte { put(d[64+48:], 1<<62); return d }, good, "do not fit"},
+		"type cut":       {func(d []byte) []byte { d[16] = 1; return d[:17] }, good, "17 bytes without an ELF header"},
 		"count": {func(d []byte) []byte {
 			put(d[bytes.Index(d, []byte(bundle.Magic))+24:], 1<<62)
 			return d

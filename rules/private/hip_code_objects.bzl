@@ -14,11 +14,11 @@ load(":linking.bzl", "HOST_ATTRS")
 load(":lto.bzl", "LTO_ATTRS", "lto_of")
 load(":messages.bzl", "place")
 load(":sources.bzl", "COMPILE_INPUT", "HEADERS", "HIP_SOURCES")
-load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
+load(":toolchains.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "DEVICE_ATTRS")
 
 def _hip_code_objects_impl(ctx):
     where = place(ctx, "hip_code_objects")
-    compiler = compiler_of(ctx, cc = cc_configuration(ctx, mandatory = False), headers = headers_of(ctx))
+    compiler = compiler_of(ctx, cc = cc_configuration(ctx, COMPILE_GROUP), headers = headers_of(ctx))
     made = hip_images(
         ctx,
         compiler,

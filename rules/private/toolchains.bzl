@@ -1,5 +1,6 @@
 """The toolchain rules, and functions for rules that use them."""
 
+load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":cc_flags.bzl", "CC_DEFAULTS_ATTRS")
 load(":cc_infos.bzl", "link_info")
@@ -15,14 +16,18 @@ DEVICE_TYPE = Label("//rules/toolchain:device_type")
 COMPILE_GROUP = "compile"
 LINK_GROUP = "link"
 
-def _clang_group():
-    return exec_group(toolchains = [PROGRAM_TYPE, config_common.toolchain_type(DEVICE_TYPE, mandatory = False)])
+def _clang_group(more = []):
+    return exec_group(toolchains = [PROGRAM_TYPE, config_common.toolchain_type(DEVICE_TYPE, mandatory = False)] + more)
 
-# The exec_groups of a rule that compiles and links device code.
+# The exec_groups of a rule that compiles and links device code. A compilation has the headers and flags of the C++ toolchain
+# of the platform that it runs on.
 CLANG_GROUPS = {
-    COMPILE_GROUP: _clang_group(),
+    COMPILE_GROUP: _clang_group(use_cc_toolchain(mandatory = False)),
     LINK_GROUP: _clang_group(),
 }
+
+# The exec_groups of a rule that also compiles host code.
+HOST_CLANG_GROUPS = CLANG_GROUPS | {COMPILE_GROUP: _clang_group(use_cc_toolchain(mandatory = True))}
 
 def _offload_program_toolchain_impl(ctx):
     return [platform_common.ToolchainInfo(

@@ -15,7 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/codeobject"
+	"github.com/rules-offload/rules_offload/internal/elf/codeobject"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/internal/testing/testelf"

@@ -27,9 +27,9 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmwords"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
-	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/link"
-	"github.com/rules-offload/rules_offload/internal/process"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
+	"github.com/rules-offload/rules_offload/internal/link/process"
 )
 
 // Run runs a command line and returns its exit code.

@@ -18,7 +18,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
-	"github.com/rules-offload/rules_offload/internal/register"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
 )
 
 // firstSYCL is the first release of LLVM whose tool wraps for SYCL, and has the

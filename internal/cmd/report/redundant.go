@@ -15,7 +15,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/kernels"
-	"github.com/rules-offload/rules_offload/internal/process"
+	"github.com/rules-offload/rules_offload/internal/link/process"
 )
 
 // Redundant is a group of architectures whose images have equal instructions, so that images for

@@ -10,8 +10,8 @@ import (
 
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
-	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/link"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
 )
 
 var linkVerb = verb{

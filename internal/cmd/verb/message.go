@@ -11,7 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
-	"github.com/rules-offload/rules_offload/internal/codeobject"
+	"github.com/rules-offload/rules_offload/internal/elf/codeobject"
 )
 
 // messages returns the message of an error as a line for each error that errors.Join combined.
