@@ -155,15 +155,22 @@ func (p *packageCheck) collect(inputs []gathered) error {
 	}
 	for _, f := range p.files {
 		for img := range f.images() {
-			p.variants[img.targetID()] = f.name
+			p.variant(img.targetID(), f)
 		}
 	}
 	for _, f := range p.files {
 		for _, e := range f.entries() {
-			p.variants[e.Arch] = f.name
+			p.variant(e.Arch, f)
 		}
 	}
 	return nil
+}
+
+// variant adds the target ID of code in a file to those of the package.
+func (p *packageCheck) variant(id string, f *file) {
+	if fixedFeature(id) == "" {
+		p.variants[id] = f.name
+	}
 }
 
 // local examines a file of a directory.
@@ -235,6 +242,8 @@ func (p *packageCheck) archiveContents(f *file) {
 			p.fault(f.name, FaultEmpty, fixSplit, "%s for %s has 0 bytes", e.Key, e.Arch)
 		case code.Code == nil:
 			p.fault(f.name, FaultDamaged, fixSplit, "%s for %s is not an AMD code object", e.Key, e.Arch)
+		case fixedFeature(e.Arch) != "":
+			p.fixedFault(f, fmt.Sprintf("%s for %s", e.Key, e.Arch), e.Arch)
 		case !kpack.Fits(*code.Code, e.Arch):
 			p.fault(f.name, FaultTarget, fixSplit, "%s for %s is code for %s", e.Key, e.Arch, code.Code.ID())
 		}
@@ -280,6 +289,9 @@ func (p *packageCheck) codeContents(f *file) {
 			p.fault(f.name, FaultTwice, fixBuild, "a bundle has the entry %s twice; only the first one is used", img.ID)
 		}
 		seen[at] = true
+		if fixedFeature(img.targetID()) != "" {
+			p.fixedFault(f, "the entry "+img.ID, img.targetID())
+		}
 		if img.Code != nil && !kpack.Fits(*img.Code, img.targetID()) {
 			p.fault(f.name, FaultTarget, fixBuild, "the entry %s is code for %s", img.ID, img.Code.ID())
 		}
@@ -294,6 +306,12 @@ func (p *packageCheck) codeContents(f *file) {
 		p.unknownKernels(f, known)
 		p.hiddenKernels(f, sourcesOf(f.bundles))
 	}
+}
+
+// fixedFault reports code whose target ID sets a feature that the hardware always has.
+func (p *packageCheck) fixedFault(f *file, what, id string) {
+	processor, _, _ := strings.Cut(id, ":")
+	p.fault(f.name, FaultTarget, "compile for "+processor+", without a setting", "%s is not found: %s always has %s, so that the runtime searches for %s", what, processor, fixedFeature(id), processor)
 }
 
 // unknownKernels reports the registered kernels of a library that no image has.

@@ -113,7 +113,7 @@ func (p *packageCheck) source(f *file, key string, held map[string][]entry, targ
 	}
 	p.otherSource(key, held)
 	for id := range targets {
-		if len(held[id]) > 0 {
+		if len(held[id]) > 0 || fixedFeature(id) != "" {
 			continue
 		}
 		switch sibling, whole := siblingOf(id, held); {

@@ -58,7 +58,9 @@ type processor struct {
 		Until    int      `json:"until"` // the last release that has them
 		Features []string `json:"features"`
 	} `json:"earlier"`
-	Since int `json:"since"` // the first release of LLVM, from 22 on, that supports it
+	// Fixed are the features that the hardware always has. Target IDs of newer compilers cannot name them.
+	Fixed []string `json:"fixed"`
+	Since int      `json:"since"` // the first release of LLVM, from 22 on, that supports it
 }
 
 const input = "engine/target/processors.json"
@@ -179,7 +181,7 @@ func (d *data) checkFeatures() error {
 		known = append(known, f.Name)
 	}
 	for _, p := range d.AMDGCN {
-		names := slices.Clone(p.Features)
+		names := slices.Concat(p.Features, p.Fixed)
 		for _, e := range p.Earlier {
 			names = append(names, e.Features...)
 		}
@@ -255,6 +257,9 @@ func (d *data) processors(b *strings.Builder, comment, name string, list []proce
 		if p.Features != nil {
 			b.WriteString(", features: " + bits(p.Features))
 		}
+		if p.Fixed != nil {
+			b.WriteString(", fixed: " + bits(p.Fixed))
+		}
 		if p.Earlier != nil {
 			b.WriteString(", earlier: []earlier{")
 			for _, e := range p.Earlier {
@@ -301,6 +306,12 @@ func (d *data) flags() string {
 	b.WriteString("}\n\n// features are the features of target IDs, in alphabetical order, and the numbers of the lower of their two bits\n// in the flags.\nvar features = []feature{\n")
 	for _, f := range d.Features {
 		fmt.Fprintf(&b, "{%q, %d},\n", f.Name, f.Shift)
+	}
+	b.WriteString("}\n\n// fixed are the features that a processor always has, so that newer compilers do not name them.\nvar fixed = map[string][]string{\n")
+	for _, p := range d.AMDGCN {
+		if len(p.Fixed) > 0 {
+			fmt.Fprintf(&b, "%q: %#v,\n", p.Name, p.Fixed)
+		}
 	}
 	b.WriteString("}\n")
 	return b.String()
