@@ -17,8 +17,10 @@ type Image struct {
 	// Empty reports whether the image has neither kernels nor exported variables.
 	Empty bool
 
-	place   place           // in the file
-	kernels map[string]bool // names
+	// Kernels are the names of the kernels. It has none if they are not known.
+	Kernels map[string]bool
+
+	place place // in the file
 }
 
 // place is the place of an image in a file.

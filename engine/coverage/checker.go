@@ -317,13 +317,22 @@ func (c *checker) group(list []*images.DeviceImage, described []kernels.Image) [
 
 // image returns what is required of an image.
 func (c *checker) image(size int64, described *kernels.Image) Image {
-	img := Image{Size: size, Empty: described.Empty}
+	return imageOf(size, described, c.unique)
+}
+
+// ImageOf returns an image of size bytes with a description of its content.
+func ImageOf(size int64, described *kernels.Image) Image {
+	return imageOf(size, described, strings.Clone)
+}
+
+// imageOf is ImageOf with a function that copies the names of kernels.
+func imageOf(size int64, described *kernels.Image, name func(string) string) Image {
+	img := Image{Size: size, Empty: described.Empty, Kernels: make(map[string]bool, len(described.Kernels))}
 	if described.Format == kernels.CodeObject {
 		img.Code = new(described.Target)
 	}
-	img.kernels = make(map[string]bool, len(described.Kernels))
 	for i := range described.Kernels {
-		img.kernels[c.unique(described.Kernels[i].Name)] = true
+		img.Kernels[name(described.Kernels[i].Name)] = true
 	}
 	return img
 }

@@ -81,7 +81,7 @@ type entry struct {
 func (e entry) code() *archived { return e.archive.code[e.Ordinal] }
 
 // kernels returns the names of the kernels of the entry.
-func (e entry) kernels() map[string]bool { return e.code().kernels }
+func (e entry) kernels() map[string]bool { return e.code().Kernels }
 
 // entries returns the entries of an archive that can be read.
 func (a *archive) entries() (list []entry) {

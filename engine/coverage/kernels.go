@@ -64,7 +64,7 @@ func newKernelCheck(sources []source, host *hostCode) *kernelCheck {
 	for _, s := range sources {
 		all := make(map[string]bool)
 		for img := range s.images() {
-			maps.Copy(all, img.kernels)
+			maps.Copy(all, img.Kernels)
 			complete = complete && (img.Size == 0 || img.listsKernels())
 		}
 		k := kernelSource{source: s, known: make(map[*Image]*MissingKernels)}
@@ -83,7 +83,7 @@ func newKernelCheck(sources []source, host *hostCode) *kernelCheck {
 }
 
 // listsKernels reports whether the kernels of the image are known.
-func (img *Image) listsKernels() bool { return img.Code != nil || len(img.kernels) > 0 }
+func (img *Image) listsKernels() bool { return img.Code != nil || len(img.Kernels) > 0 }
 
 // missing returns the kernels that are not in the images found, which are those of the sources, in order.
 func (c *kernelCheck) missing(found []answer) (list []MissingKernels) {
@@ -108,13 +108,13 @@ func (s *kernelSource) missing(found *answer) *MissingKernels {
 		return m
 	}
 	var m *MissingKernels
-	if names := slices.DeleteFunc(slices.Clone(s.kernels), func(name string) bool { return img.kernels[name] }); len(names) > 0 {
+	if names := slices.DeleteFunc(slices.Clone(s.kernels), func(name string) bool { return img.Kernels[name] }); len(names) > 0 {
 		m = &MissingKernels{Image: found.entry, Kernels: names, In: []string{}}
 		if m.Image == "" {
 			m.Image = img.targetID()
 		}
 		for other := range s.images() {
-			if id := other.name(); slices.ContainsFunc(names, func(name string) bool { return other.kernels[name] }) && !slices.Contains(m.In, id) {
+			if id := other.name(); slices.ContainsFunc(names, func(name string) bool { return other.Kernels[name] }) && !slices.Contains(m.In, id) {
 				m.In = append(m.In, id)
 			}
 		}
@@ -131,20 +131,24 @@ func (img *Image) name() string {
 	return img.targetID()
 }
 
-// hiddenKernels reports the registered kernels of a library that are in one of its images, and not in the one which a
-// GPU selects. The GPUs are those that the images are for.
-func (p *packageCheck) hiddenKernels(f *file, sources []source) {
-	check := newKernelCheck(sources, &f.host)
-	check.nowhere = nil // see unknownKernels
+// Missing are kernels that are not in the image which the runtime selects on some GPUs.
+type Missing struct {
+	MissingKernels
+	GPUs []string // in order
+}
+
+// MissingIn returns the registered kernels that are in an image of a bundle, and not in the one which a GPU selects. The
+// GPUs are those that the images are for, also through generic processors.
+func MissingIn(bundles []Bundle, registered map[string]bool) []Missing {
+	return missingIn(sourcesOf(bundles), &hostCode{registered: slices.Sorted(maps.Keys(registered))})
+}
+
+func missingIn(sources []source, host *hostCode) (list []Missing) {
+	check := newKernelCheck(sources, host)
 	if len(check.sources) == 0 {
-		return
+		return nil
 	}
-	type hidden struct {
-		*MissingKernels
-		gpus []string
-	}
-	var list []*hidden
-	index := make(map[*MissingKernels]*hidden)
+	index := make(map[*MissingKernels]int)
 	for _, gpu := range gpusOf(sources) {
 		for _, mode := range gpu.Modes {
 			for i := range check.sources {
@@ -153,19 +157,26 @@ func (p *packageCheck) hiddenKernels(f *file, sources []source) {
 				if m == nil {
 					continue
 				}
-				if index[m] == nil {
-					index[m] = &hidden{MissingKernels: m}
-					list = append(list, index[m])
+				at, ok := index[m]
+				if !ok {
+					at = len(list)
+					index[m] = at
+					list = append(list, Missing{MissingKernels: *m})
 				}
-				if h := index[m]; !slices.Contains(h.gpus, gpu.Name) {
-					h.gpus = append(h.gpus, gpu.Name)
+				if gpus := &list[at].GPUs; !slices.Contains(*gpus, gpu.Name) {
+					*gpus = append(*gpus, gpu.Name)
 				}
 			}
 		}
 	}
-	for _, h := range list {
-		p.fault(f.name, FaultKernel, "compile all sources for the same GPUs, or remove the image "+h.Image,
-			"on %s: %s", some(h.gpus), h.MissingKernels)
+	return list
+}
+
+// hiddenKernels reports the registered kernels of a library that are in one of its images, and not in the one which a
+// GPU selects. See unknownKernels for those that are in no image.
+func (p *packageCheck) hiddenKernels(f *file, sources []source) {
+	for _, m := range missingIn(sources, &f.host) {
+		p.fault(f.name, FaultKernel, "compile all sources for the same GPUs, or remove the image "+m.Image, "on %s: %s", some(m.GPUs), m.MissingKernels.String())
 	}
 }
 

@@ -280,7 +280,7 @@ func (p *packageCheck) codeContents(f *file) {
 	found := false
 	for img := range f.images() {
 		found = true
-		maps.Copy(known, img.kernels)
+		maps.Copy(known, img.Kernels)
 		if img.ID == "" || img.Size == 0 {
 			continue
 		}

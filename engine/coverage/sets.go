@@ -54,7 +54,7 @@ func (p *packageCheck) library(f *file) error {
 		}
 	}
 	for img := range f.images() {
-		maps.Copy(known, img.kernels)
+		maps.Copy(known, img.Kernels)
 	}
 	for _, key := range f.marker.sources {
 		p.source(f, key, held[key], targets, archives)
