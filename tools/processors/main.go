@@ -355,6 +355,12 @@ PROCESSORS = [
 			fmt.Fprintf(&b, "    %q: [\"%s\"],\n", p.Name, strings.Join(p.Features, `", "`))
 		}
 	}
+	b.WriteString("}\n\n# The features that the hardware of a processor always has. Newer compilers accept no target ID that names them.\nFIXED_FEATURES = {\n")
+	for _, p := range d.AMDGCN {
+		if len(p.Fixed) > 0 {
+			fmt.Fprintf(&b, "    %q: [\"%s\"],\n", p.Name, strings.Join(p.Fixed, `", "`))
+		}
+	}
 	b.WriteString("}\n\n# What follows amdgpu in the triple of an AMD GPU, which LLVM 24 names it by.\nINSTRUCTION_SETS = {\n")
 	for _, p := range d.AMDGCN {
 		fmt.Fprintf(&b, "    %q: %q,\n", p.Name, p.ISA)
