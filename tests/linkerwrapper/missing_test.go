@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 // TestMissingKernels warns about kernels of an object without code for a GPU, whose code for the family another object
@@ -18,7 +20,9 @@ func TestMissingKernels(t *testing.T) {
 		}
 		b.clang(args...)
 	}
-	const header = "#define __global__ __attribute__((global))\n"
+	const header = "#define __global__ __attribute__((global))\nstruct dim3 { unsigned x, y, z; };\n" +
+		"extern \"C\" int hipLaunchKernel(const void *, dim3, dim3, void **, unsigned long, void *);\n" +
+		"extern \"C\" int __hipPopCallConfiguration(dim3 *, dim3 *, unsigned long *, void *);\n"
 	b.write("one.hip", header+"__global__ void one(float *p) { *p = 1; }\n")
 	b.write("two.hip", header+"__global__ void two(float *p) { *p = 2; }\n")
 	compile("one.o", "one.hip", "gfx11-generic")
@@ -32,7 +36,7 @@ func TestMissingKernels(t *testing.T) {
 	} {
 		link := func(output string, args ...string) result {
 			args = append(args, b.by(true), "--offload-link", "-shared", "-nostdlib", "-o", output)
-			return b.call(b.path("clang++"), append(args, strings.Fields(test.inputs)...)...)
+			return b.call(llvm.Tool(b, "clang++"), append(args, strings.Fields(test.inputs)...)...)
 		}
 		loud, quiet := link("loud.so"), link("quiet.so", "-Wl,--no-warn-missing-kernels")
 		message := ""
