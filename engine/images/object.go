@@ -120,23 +120,20 @@ func (r *region) look(ctx context.Context, c content.Content, at place) error {
 type looker = func(context.Context, content.Content, place) error
 
 // lookInto returns the looker for a section, or nil if the section is not
-// searched. ELF sections with offload binaries have a section type; objcopy
-// adds them by name only, without the type. Sections with longer names are not
-// recognized by name, because the result of a relocatable device link is in
-// one.
+// searched.
 func (s *search) lookInto(file *object.File, section *object.Section) looker {
 	name := string(section.Name)
 	switch {
 	case file.Format.IsELF() && section.Type == elf.ShtOffloading,
 		file.Format.IsCOFF() && strings.HasPrefix(name, embedding.OffloadSection):
 		return s.offloading
-	case file.Format.IsELF() && section.Type == elf.ShtProgbits && name == embedding.OffloadSection:
+	case file.Format.IsELF() && embedding.IsOffloadSection(name, section.Type):
 		return s.untypedOffloading
 	case s.opt.Scope != Everything || section.Type == elf.ShtNobits && file.Format.IsELF():
 		return nil
 	case strings.HasPrefix(name, bundle.SectionPrefix):
 		return s.entrySection
-	case embedding.IsHIPSection(name), strings.HasPrefix(name, embedding.CUDASection), name == embedding.CUDARelocatableSection:
+	case embedding.IsHIPSection(name), embedding.IsCUDASection(name):
 		return s.fatSection
 	}
 	return s.otherSection

@@ -16,11 +16,6 @@ import (
 	"github.com/rules-offload/rules_offload/internal/registration/registered"
 )
 
-// isFatbinarySection reports whether a section of this name has CUDA fatbinaries.
-func isFatbinarySection(name string) bool {
-	return name == embedding.CUDASection || name == embedding.CUDARelocatableSection
-}
-
 // fatbinaries returns the adjacent CUDA fatbinaries in c.
 func fatbinaries(ctx context.Context, c content.Content, section string, o *Options) (*region, error) {
 	r := &region{}
@@ -130,12 +125,9 @@ func relocate(f *elfedit.File, all []registered.Wrapper) error {
 }
 
 // linkedCUDA finds the fatbinaries of a linked file in one of the sections for them.
-func (w *Work) linkedCUDA(ctx context.Context, f *elfedit.File, name string) (*region, error) {
-	section, err := f.Section(name)
-	if err != nil || section < 0 || f.Sections[section].InFile() == 0 {
-		return nil, err
-	}
+func (w *Work) linkedCUDA(ctx context.Context, f *elfedit.File, section int) (*region, error) {
 	s := &f.Sections[section]
+	name := string(s.Name)
 	r, err := fatbinaries(ctx, f.Content(section), name, &w.opt)
 	if err == nil {
 		r.section, r.align = section, max(s.Align, 8)

@@ -57,12 +57,15 @@ func (w *Work) openLinked(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, open := range []func() (*region, error){
-		func() (*region, error) { return w.openOpenMP(ctx, f) },
-		func() (*region, error) { return w.linkedCUDA(ctx, f, embedding.CUDASection) },
-		func() (*region, error) { return w.linkedCUDA(ctx, f, embedding.CUDARelocatableSection) },
-	} {
-		r, err := open()
+	for i := range f.Sections {
+		var r *region
+		switch s := &f.Sections[i]; {
+		case s.InFile() == 0:
+		case embedding.IsOffloadSection(string(s.Name), s.Type):
+			r, err = w.openOpenMP(ctx, f, i)
+		case embedding.IsCUDASection(string(s.Name)):
+			r, err = w.linkedCUDA(ctx, f, i)
+		}
 		if err != nil {
 			return err
 		}
@@ -116,7 +119,7 @@ func mayHaveCode(data []byte, code *registered.Code) bool {
 	}
 	for i := range f.Sections {
 		s := &f.Sections[i]
-		if name := string(s.Name); (name == embedding.HIPSection || name == embedding.OffloadSection || isFatbinarySection(name) || strings.HasPrefix(name, bundle.SectionPrefix)) && s.Type != elf.ShtNobits && s.Size > 0 {
+		if name := string(s.Name); (name == embedding.HIPSection || embedding.IsOffloadSection(name, s.Type) || embedding.IsCUDASection(name) || strings.HasPrefix(name, bundle.SectionPrefix)) && s.Type != elf.ShtNobits && s.Size > 0 {
 			return true
 		}
 	}

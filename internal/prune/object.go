@@ -44,9 +44,9 @@ func (w *Work) openObject(ctx context.Context) error {
 		case s.InFile() == 0:
 		case bundles[i] != nil:
 			r, err = objectHIP(ctx, bundles[i], code.Wrappers, &w.opt)
-		case name == embedding.OffloadSection:
+		case embedding.IsOffloadSection(name, s.Type):
 			r, err = w.offloadBinaries(ctx, f.Content(i), name)
-		case isFatbinarySection(name):
+		case embedding.IsCUDASection(name):
 			r, err = fatbinaries(ctx, f.Content(i), name, &w.opt)
 			err = unsupported(err)
 		case strings.HasPrefix(name, bundle.SectionPrefix) && name != bundle.SectionPrefix:

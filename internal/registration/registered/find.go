@@ -218,7 +218,24 @@ func (f *finder) linked() error {
 		f.scan(file, add)
 	}
 	if len(f.code.Wrappers) == 0 {
-		return f.calls(file, add)
+		err = f.calls(file, add)
+	}
+	if _, sections, _ := file.Tables(); err == nil && sections == 0 && f.code.Fault == nil {
+		err = f.others(file)
+	}
+	return err
+}
+
+// others sets the fault of a file without section headers that registers code for other runtimes.
+func (f *finder) others(file *elfedit.File) error {
+	for _, name := range []string{"__tgt_register_lib", "__cudaRegisterFatBinary", "__sycl_register_lib"} {
+		slots, err := file.Slots(name)
+		if err != nil {
+			return err
+		}
+		if len(slots) > 0 {
+			f.code.Fault = &Error{-1, fmt.Sprintf("it calls %s, and has no section headers, which are required to find its device code", name)}
+		}
 	}
 	return nil
 }

@@ -56,6 +56,8 @@ func TestFaults(t *testing.T) {
 		"good":           {good.Build(), 0, ""},
 		"no bundle":      {broken.Build(), 1, "wrapper 1: points to address 0x"},
 		"packed":         {packed, -1, "packed by UPX"},
+		"OpenMP":         {library{names: []string{"one"}, other: "__tgt_register_lib"}.build(), 0, ""},
+		"no headers":     {testelf.StripSections(library{names: []string{"one"}, other: "__tgt_register_lib"}.build()), -1, "it calls __tgt_register_lib"},
 		"no device code": {testelf.Library{}.Build(), 0, ""},
 		"text":           {[]byte("text"), 0, ""},
 	} {
@@ -101,6 +103,18 @@ func TestUnreached(t *testing.T) {
 				t.Errorf("%s: %v, want %v", name, got, test.want)
 			}
 		}
+	}
+}
+
+// TestDamage reads files with a wrong byte.
+func TestDamage(t *testing.T) {
+	one := plainBundle(t, "one")
+	whole := testelf.Library{Bundles: [][]byte{one, one}, Wrappers: []int{1, 0}, Kernels: []string{"one"}}.Build()
+	for at := range whole {
+		whole[at] ^= 0xff
+		Find(content.Memory(whole))
+		_, _, _ = Kernels(content.Memory(whole))
+		whole[at] ^= 0xff
 	}
 }
 

@@ -110,7 +110,11 @@ func (r *reader) entries() error {
 	var data []byte
 	if section >= 0 {
 		s := &r.f.Sections[section]
-		start, size, data = s.Addr, s.Size, r.f.Content(section).Bytes()
+		if start, size = s.Addr, s.Size; s.InFile() > 0 {
+			if data, err = r.f.Data(section); err != nil {
+				return err
+			}
+		}
 	}
 	pointers := make(map[uint64]uint64)
 	err = r.f.Pointers(func(p elfedit.Pointer) error {
