@@ -9,6 +9,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/registration/registered"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // hostCode is what the host code of a library does with device code.
@@ -19,7 +20,7 @@ type hostCode struct {
 
 // readHostCode reads how the host code of a file refers to its device code.
 func readHostCode(c content.Content) (h hostCode, err error) {
-	if !elfedit.IsLinked(c.Bytes()) {
+	if !elfedit.IsLinked(c.Mapped(guard.Inside)) {
 		return h, nil
 	}
 	if _, err := elfedit.ParseLoaded(c); err != nil {

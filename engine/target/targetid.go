@@ -147,7 +147,7 @@ const newest = 0
 // illegal returns a feature of t that p does not have in a release of LLVM.
 func (p processor) illegal(t TargetID, release Release) (Feature, bool) {
 	for _, e := range p.earlier {
-		if release != newest && release <= e.until {
+		if release.until(e.until) {
 			p.features = e.features
 			break
 		}

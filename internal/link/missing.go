@@ -87,7 +87,7 @@ func (w *linker) describe(name string) (img coverage.Image, ok bool) {
 	defer input.Close()
 	err = guard.Contain(func() error {
 		var described kernels.Image
-		if err := described.Describe(input.Bytes(), ""); err != nil {
+		if err := described.Describe(input.All().Mapped(guard.Inside), ""); err != nil {
 			return err
 		}
 		img = coverage.ImageOf(input.Size(), &described)

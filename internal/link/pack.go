@@ -151,7 +151,9 @@ func (w *linker) packImages(ctx context.Context, links []*Link, name string) err
 		}
 		images = append(images, image)
 	}
-	return w.files.WriteFile(ctx, name, func(output *files.Output) error { return offloadbinary.Write(output, 1, images) })
+	return w.files.WriteFile(ctx, name, func(output *files.Output) error {
+		return offloadbinary.Write(output, offloadbinary.DefaultVersion, images)
+	})
 }
 
 // packaged describes the output of a link for its offload binary.

@@ -15,6 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/registration/registered"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // loadedSection returns the section with a name and its content, which is empty if it is missing. A
@@ -28,7 +29,7 @@ func loadedSection(f *elfedit.File, name string) (*elfedit.Section, []byte, erro
 	if off, ok := f.Offset(s.Addr, s.Size); !ok || off != s.Offset {
 		return nil, nil, fmt.Errorf("section %s: no segment loads its 0x%x bytes at address 0x%x", name, s.Size, s.Addr)
 	}
-	return s, f.Content(section).Bytes(), nil
+	return s, f.Content(section).Mapped(guard.Inside), nil
 }
 
 // openLinked finds the device code of a shared library or a program.
@@ -40,7 +41,7 @@ func (w *Work) openLinked(ctx context.Context) error {
 		return unsupported(code.Fault)
 	case err != nil && len(code.Regions) > 0 && !hasSections(w.in):
 		return w.openFixed(ctx, code)
-	case err != nil && !mayHaveCode(w.in.Bytes(), code):
+	case err != nil && !mayHaveCode(w.in.Mapped(guard.Inside), code):
 		return ErrNoDeviceCode // such as the debug part of a file, or a code object
 	case err != nil:
 		return unsupported(err)
@@ -107,7 +108,9 @@ func linkedFormat(f *elfedit.File) string {
 }
 
 // MayHaveCode reports whether an ELF file that cannot be changed has device code, or sections that cannot be read.
-func MayHaveCode(in content.Content) bool { return mayHaveCode(in.Bytes(), registered.Find(in)) }
+func MayHaveCode(in content.Content) bool {
+	return mayHaveCode(in.Mapped(guard.Inside), registered.Find(in))
+}
 
 func mayHaveCode(data []byte, code *registered.Code) bool {
 	if len(code.Regions) > 0 || code.Fault != nil {

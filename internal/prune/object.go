@@ -11,6 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/registration/registered"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // openObject finds the device code in a relocatable object.
@@ -18,7 +19,7 @@ func (w *Work) openObject(ctx context.Context) error {
 	w.format = "elf-object"
 	code := registered.Find(w.in)
 	f, err := elfedit.ParseObject(w.in)
-	if err != nil && !mayHaveCode(w.in.Bytes(), code) {
+	if err != nil && !mayHaveCode(w.in.Mapped(guard.Inside), code) {
 		return ErrNoDeviceCode
 	}
 	if err != nil {

@@ -29,7 +29,7 @@ type Object struct {
 	// Sections are the sections in file order; empty without section headers.
 	Sections []Section
 	// Clang is the newest release of clang that the section .comment names, 0 without one: strip removes the section.
-	Clang int
+	Clang target.Release
 	// Variables is the number of exported variables: data symbols that are
 	// neither kernel descriptors nor __hip_cuid_*.
 	Variables int
@@ -91,7 +91,7 @@ func Parse(data []byte) (*Object, error) {
 		return nil, err
 	}
 	o := &Object{CodeObject: targetOf(data), Relocatable: f.Format == object.ELFRelocatable, Sections: f.sectionList(), elf: f}
-	o.Clang = f.clang()
+	o.Clang = target.Release(f.clang())
 	if err := f.readSymbols(); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/llvm/dialect"
 )
 
 // ArchName returns the first component of a triple.
@@ -54,7 +55,7 @@ type CommandOptions struct {
 	// Output is the output of the host link, as given, from which clang derives the names of
 	// other outputs. "" leaves the names to clang.
 	Output  string
-	Release target.Release // up to LLVM 22, AMD GPUs are linked with -flto
+	Release target.Release // of Clang
 
 	LLVM         []LLVMArg
 	SaveTemps    bool
@@ -76,6 +77,7 @@ func (l *Link) dumpDir(output string) string {
 
 // Command returns the command line that links files, the images of the link, to output.
 func (l *Link) Command(opt *CommandOptions, files []string, output string) []string {
+	clang := dialect.Of(opt.Release)
 	amd, cpu, processor := isAMD(l.Triple), isCPU(l.Triple), l.Processor()
 	args := []string{opt.Clang, "--no-default-config", "-o", output}
 	if opt.Output != "" {
@@ -89,7 +91,7 @@ func (l *Link) Command(opt *CommandOptions, files []string, output string) []str
 	default:
 		args = append(args, "-march="+processor)
 	}
-	if amd && opt.Release <= target.LLVM22 {
+	if amd && !clang.ClangLTO {
 		args = append(args, "-flto")
 	}
 	for _, arg := range opt.LLVM {
@@ -115,17 +117,17 @@ func (l *Link) Command(opt *CommandOptions, files []string, output string) []str
 	}
 	if l.Kinds == offloadbinary.SYCL {
 		args = append(args, "--sycl-link")
-		if opt.Release < target.LLVM24 { // clang passes these itself from that release
+		if !clang.ClangSYCL {
 			args = append(args, "-Xlinker", "-triple="+l.Triple, "-Xlinker", "-arch="+processor)
 		}
 	}
 	for _, value := range opt.Linker {
-		if arg, ok := forTriple(value, l.Triple, opt.Release); ok {
+		if arg, ok := forTriple(value, l.Triple, clang.CompatibleTriples); ok {
 			args = append(args, "-Xlinker", arg)
 		}
 	}
 	for _, value := range opt.Compiler {
-		if arg, ok := forTriple(value, l.Triple, opt.Release); ok {
+		if arg, ok := forTriple(value, l.Triple, clang.CompatibleTriples); ok {
 			args = append(args, arg)
 		}
 	}
@@ -138,8 +140,8 @@ func (l *Link) Command(opt *CommandOptions, files []string, output string) []str
 }
 
 // forTriple returns the argument in the value of --device-linker or
-// --device-compiler, and whether it is for a triple.
-func forTriple(value, triple string, release target.Release) (string, bool) {
+// --device-compiler, and whether it is for a triple. compatible reports whether it is for all compatible triples.
+func forTriple(value, triple string, compatible bool) (string, bool) {
 	left, right, _ := strings.Cut(value, "=")
 	switch {
 	case target.ParseTriple(left).Arch == target.ArchUnknown:
@@ -147,6 +149,5 @@ func forTriple(value, triple string, release target.Release) (string, bool) {
 	case right == "":
 		return left, true
 	}
-	compatible := release >= target.LLVM24 && target.ParseTriple(left).CompatibleWith(target.ParseTriple(triple))
-	return right, left == triple || compatible
+	return right, left == triple || compatible && target.ParseTriple(left).CompatibleWith(target.ParseTriple(triple))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/elf"
+	"github.com/rules-offload/rules_offload/internal/llvm/dialect"
 )
 
 // NeedsContainer reports whether linked images for a triple, of OpenMP, are put
@@ -21,7 +22,7 @@ func NeedsContainer(triple string) bool {
 // WriteContainer writes SPIR-V for Intel's OpenMP runtime: up to LLVM 22 as an ELF
 // file with notes, later as an offload binary.
 func WriteContainer(out content.Sink, release target.Release, triple string, spirv content.Content) error {
-	if release > target.LLVM22 {
+	if dialect.Of(release).IntelBinaries {
 		return offloadbinary.Write(out, 2, []offloadbinary.Image{{
 			Kind: offloadbinary.SPIRV, Offload: offloadbinary.OpenMP, Content: spirv,
 			Strings: []offloadbinary.String{{Key: "triple", Value: triple}, {Key: "version", Value: "1.0"}},

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/llvm/dialect"
 )
 
 // Policy selects the rules by which images are divided into links, and by which HIPTargets
@@ -33,7 +34,7 @@ const (
 
 // PolicyOf returns the policy of a release of clang-linker-wrapper.
 func PolicyOf(release target.Release) Policy {
-	if release >= target.LLVM24 {
+	if dialect.Of(release).SameTargets {
 		return LLVM24
 	}
 	return LLVM22

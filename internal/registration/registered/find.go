@@ -17,6 +17,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Wrapper is a record that host code passes to HIP's runtime for one source.
@@ -64,7 +65,7 @@ func (r *Region) Alone() bool {
 	if r.Section < 0 {
 		return false
 	}
-	data, end := r.Content.Bytes(), int64(0)
+	data, end := r.Content.Mapped(guard.Inside), int64(0)
 	for i, b := range r.Bundles {
 		e, err := ccob.ExtentAt(data[:r.End(i)], b.Offset, bundle.End)
 		if err != nil || !zero(data[end:b.Offset]) {
@@ -112,7 +113,7 @@ func (e *Error) Error() string { return e.Reason }
 // sections. Wrappers are the records that relocations, constructors or the section of wrappers lead to, so that names of
 // sections are not required. A file of another kind has no code.
 func Find(c content.Content) *Code {
-	f := finder{c: c, data: c.Bytes(), size: (*object.Section).InFile, found: make(map[elfedit.Place]bool)}
+	f := finder{c: c, data: c.Mapped(guard.Inside), size: (*object.Section).InFile, found: make(map[elfedit.Place]bool)}
 	format := object.Identify(f.data)
 	if format != object.PE && format != object.ELFRelocatable && !elfedit.IsLinked(f.data) {
 		return &f.code
@@ -305,7 +306,7 @@ func (f *finder) object() error {
 		if !r.Direct || from.Section <= 0 || from.Section >= len(f.sections) || from.Offset < pointerAt {
 			return nil
 		}
-		data := file.Content(from.Section).Bytes()
+		data := file.Content(from.Section).Mapped(guard.Inside)
 		if from.Offset > uint64(len(data)) {
 			return nil
 		}
@@ -451,7 +452,7 @@ func (f *finder) section(section int) Region {
 // magic of a bundle without a header is other data, such as a string in a program that reads bundles.
 func (f *finder) named(section int) {
 	r := f.section(section)
-	data := r.Content.Bytes()
+	data := r.Content.Mapped(guard.Inside)
 	if !embedding.IsHIPSection(r.Name) {
 		if strings.HasPrefix(r.Name, bundle.SectionPrefix) || !isBundle(data) {
 			return
@@ -482,7 +483,7 @@ func (f *finder) named(section int) {
 func (f *finder) region(section int, starts []int64) Region {
 	r := f.section(section)
 	made := embedding.IsHIPSection(r.Name)
-	data := r.Content.Bytes()
+	data := r.Content.Mapped(guard.Inside)
 	adjacent := func(from, to int64) {
 		for made && from < to {
 			e, err := ccob.ExtentAt(data[:to], to-int64(len(bytes.TrimLeft(data[from:to], "\x00"))), bundle.End)

@@ -21,6 +21,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Functions of the runtime.
@@ -39,7 +40,7 @@ func Kernels(c content.Content) (names []string, complete bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	r := reader{f: f, data: c.Bytes(), names: make(map[string]bool), complete: true}
+	r := reader{f: f, data: c.Mapped(guard.Inside), names: make(map[string]bool), complete: true}
 	if err := r.entries(); err != nil {
 		return nil, false, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/embedding"
+	"github.com/rules-offload/rules_offload/internal/llvm/dialect"
 	ir "github.com/rules-offload/rules_offload/internal/llvm/llvmir"
 	"github.com/rules-offload/rules_offload/internal/registration/register"
 )
@@ -39,7 +40,7 @@ func (m *Module) WriteText(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if m.Release < target.LLVM24 {
+	if !dialect.Of(m.Release).IR.DataLayout {
 		module.Layout = ""
 	}
 	return module.WriteText(w)
@@ -55,20 +56,13 @@ func (m *Module) WriteBitcode(w io.Writer) error {
 	return module.WriteBitcode(w)
 }
 
-// What releases of LLVM changed in the module:
-//
-//   - LLVM 23: sanitizers leave the descriptor of a fat binary alone, Mach-O has a section
-//     for offload entries, and SYCL has no descriptor.
-//   - LLVM 24: the module has a data layout, the linker keeps the section of the offload
-//     entries, and on Windows it has an entry before the first and after the last.
-
 func (m *Module) build() (*ir.Module, error) {
 	if strings.ContainsAny(m.Triple, "\"\\\n") {
 		return nil, fmt.Errorf("triple %q: expected letters, digits and dashes", m.Triple)
 	}
 	const name = "offload.wrapper.module"
 	triple := target.ParseTriple(target.Normalize(m.Triple, 4))
-	b := &builder{Module: m, format: string(triple.Format)}
+	b := &builder{Module: m, dialect: dialect.Of(m.Release).IR, format: string(triple.Format)}
 	b.to = &ir.Module{Source: name, Triple: m.Triple, Layout: layout(triple.Arch, b.format)}
 	b.startup = ".text.startup"
 	if b.format == "macho" {
@@ -112,6 +106,7 @@ func layout(arch target.Arch, format string) string {
 // builder builds a module.
 type builder struct {
 	*Module
+	dialect dialect.IR
 	to      *ir.Module
 	format  string
 	startup string // section of constructors
@@ -190,7 +185,7 @@ func (b *builder) bounds() {
 	switch b.format {
 	case "coff":
 		t, align := none, int64(0)
-		if b.Release >= target.LLVM24 {
+		if b.dialect.BoundingEntries {
 			t, align = ir.Array(1, entry), 8
 		}
 		bound := func(name, section string) *ir.Global {
@@ -198,7 +193,7 @@ func (b *builder) bounds() {
 		}
 		start := bound("__start_llvm_offload_entries", "llvm_offload_entries$OA")
 		b.start, b.stop = start, bound("__stop_llvm_offload_entries", "llvm_offload_entries$OZ")
-		if b.Release >= target.LLVM24 {
+		if b.dialect.BoundingEntries {
 			const size = 56
 			b.start = ir.AddressInbounds(ir.I8, start, i64(size))
 		}
@@ -206,7 +201,7 @@ func (b *builder) bounds() {
 	case "macho":
 		b.start = b.global(ir.Global{Name: "\x01section$start$__LLVM$offload_entries", Content: none, Hidden: true, Constant: true})
 		b.stop = b.global(ir.Global{Name: "\x01section$end$__LLVM$offload_entries", Content: none, Hidden: true, Constant: true})
-		if b.Release < target.LLVM23 {
+		if !b.dialect.MachOEntries {
 			return
 		}
 		b.dummy("__LLVM,offload_entries")
@@ -221,7 +216,7 @@ func (b *builder) bounds() {
 func (b *builder) dummy(section string) {
 	dummy := b.global(ir.Global{Name: "__dummy." + section, Init: ir.Zero(ir.Array(0, b.entry)), Linkage: ir.Internal, Constant: true, Section: section, Align: 8})
 	used := "llvm.compiler.used"
-	if b.Release >= target.LLVM24 {
+	if b.dialect.RetainedEntries {
 		used = "llvm.used"
 	}
 	b.global(ir.Global{Name: used, Init: array(ir.Ptr, dummy), Linkage: ir.Appending, Section: "llvm.metadata"})
@@ -236,7 +231,7 @@ func (b *builder) at(base *ir.Global, offset int64) ir.Value {
 	switch {
 	case offset == 0:
 		return base
-	case b.Release >= target.LLVM24:
+	case b.dialect.ByteOffsets:
 		return ir.Address(ir.I8, base, i64(offset))
 	}
 	return ir.Address(base.Content, base, i64(0), i64(offset))
@@ -320,7 +315,7 @@ func (b *builder) fatBinary(kind offloadbinary.OffloadKind, body register.Image)
 		align = 4096
 	}
 	image := b.global(ir.Global{Name: ".fatbin_image", Init: &ir.Bytes{Content: body.Content}, Linkage: ir.Internal, Constant: true, Section: imageSection, Align: align})
-	wrapper := b.global(ir.Global{Name: ".fatbin_wrapper", Linkage: ir.Internal, Constant: true, Section: wrapperSection, Unsanitized: b.Release >= target.LLVM23, Align: 8,
+	wrapper := b.global(ir.Global{Name: ".fatbin_wrapper", Linkage: ir.Internal, Constant: true, Section: wrapperSection, Unsanitized: b.dialect.UnsanitizedWrapper, Align: 8,
 		Init: ir.Aggregate(wrapperType, i32(magic), i32(1), image, null())})
 	runtime := kind.String()
 	handle := b.global(ir.Global{Name: "." + runtime + ".binary_handle", Linkage: ir.Internal, Init: null()})
@@ -366,7 +361,7 @@ func (b *builder) entries(runtime string, kind int64) *ir.Function {
 		return loop.Load(name, t, loop.Element(b.entry, entry, i32(0), i32(number)), align)
 	}
 	word := int64(4) // alignment of 64-bit integers without a data layout
-	if b.Release >= target.LLVM24 {
+	if b.dialect.DataLayout {
 		word = 8
 	}
 	binary := f.Params[0]
