@@ -133,7 +133,19 @@ func Find(c content.Content) *Code {
 		return cmp.Or(cmp.Compare(a.Slot.Section, b.Slot.Section), cmp.Compare(a.Slot.Offset, b.Slot.Offset))
 	})
 	f.regions()
+	if f.code.Unresolved != nil && len(f.code.Regions) == 0 && f.code.Fault == nil && f.isHost() && bytes.Contains(f.data, []byte("\x00"+registerFatBinary+"\x00")) {
+		f.code.Fault = &Error{-1, fmt.Sprintf("it calls %s, and its wrappers cannot be read: %v", registerFatBinary, f.code.Unresolved)}
+	}
 	return &f.code
+}
+
+// isHost reports whether an ELF file is linked, and not for a GPU.
+func (f *finder) isHost() bool {
+	if !elfedit.IsLinked(f.data) || len(f.data) < elf.HeaderSize {
+		return false
+	}
+	machine := binary.LittleEndian.Uint16(f.data[18:])
+	return machine != elf.MachineAMDGPU && machine != elf.MachineCUDA
 }
 
 // finder finds the device code of a file.

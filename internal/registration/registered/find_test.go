@@ -7,6 +7,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 	"github.com/rules-offload/rules_offload/internal/testing/testelf"
@@ -48,6 +49,8 @@ func TestFaults(t *testing.T) {
 	broken.Bundles = [][]byte{one, []byte(strings.Repeat("x", len(two)))}
 	packed := good.Build()
 	copy(packed[64+7*56+4:], "UPX!") // after the program headers
+	otherMachine := library{names: []string{"one"}, other: registerFatBinary}.build()
+	le.PutUint16(otherMachine[18:], elf.MachineRISCV)
 	for name, test := range map[string]struct {
 		data    []byte
 		wrapper int
@@ -58,6 +61,7 @@ func TestFaults(t *testing.T) {
 		"packed":         {packed, -1, "packed by UPX"},
 		"OpenMP":         {library{names: []string{"one"}, other: "__tgt_register_lib"}.build(), 0, ""},
 		"no headers":     {testelf.StripSections(library{names: []string{"one"}, other: "__tgt_register_lib"}.build()), -1, "it calls __tgt_register_lib"},
+		"other machine":  {otherMachine, -1, "it calls __hipRegisterFatBinary, and its wrappers cannot be read: ELF machine 243"},
 		"no device code": {testelf.Library{}.Build(), 0, ""},
 		"text":           {[]byte("text"), 0, ""},
 	} {
