@@ -282,3 +282,22 @@ func TestMissingKernels(t *testing.T) {
 		})
 	}
 }
+
+// TestSplitRenamed splits and merges a library whose section of bundles has another name, and rejects one whose bundles
+// are among other data.
+func TestSplitRenamed(t *testing.T) {
+	data := testelf.Library{Bundles: [][]byte{fatBundle(t, for1(gfx90a, "one")), fatBundle(t, for1(gfx90a, "two"))}, Wrappers: []int{0, 1}}.Build()
+	dir := writeAll(t, map[string][]byte{
+		"a.so": testelf.RenameSection(data, ".hip_fatbin", ".foo"), "b.so": testelf.MergeSections(data, ".rodata", ".hip_fatbin"), "k/text": nil,
+	})
+	must(t, dir, "kpack", "split", "--group=g", "--input=a.so", "--output=host.so", "--kpack-dir=k")
+	must(t, dir, "kpack", "merge", "--input=host.so", "--output=fat.so", "k/g_gfx90a.kpack")
+	before, after := must(t, dir, "inspect", "--kernels", "a.so"), must(t, dir, "inspect", "--kernels", "fat.so")
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("the merged library has other kernels (-want +got):\n%s", diff)
+	}
+	code, _, stderr := runIn(dir, "kpack", "split", "--group=g", "--input=b.so", "--output=c.so", "--kpack-dir=k")
+	if want := "b.so: section .rodata: found bundles among other data"; code != exitFailure || !strings.Contains(stderr, want) {
+		t.Errorf("merged sections: exit code %d, %s, want %s", code, stderr, want)
+	}
+}
