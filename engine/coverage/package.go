@@ -14,9 +14,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/installed/rocmdata"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/registration/registered"
-	"github.com/rules-offload/rules_offload/internal/rocmdata"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tinylib/msgp/msgp"
@@ -11,7 +12,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
+	"github.com/rules-offload/rules_offload/internal/prune"
 	"github.com/rules-offload/rules_offload/internal/registration/registered"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
@@ -130,4 +133,32 @@ func loadedEnd(f *elfedit.File, addr, off uint64) uint64 {
 		}
 	}
 	return off
+}
+
+// Splittable reports whether a file is a library or program with HIP code that can be split. If it has such
+// code that cannot be split, or if that is not known, why is the reason.
+func Splittable(c content.Content) (fat bool, why string) {
+	code := registered.Find(c)
+	if object.Identify(c.Mapped(guard.Inside)) == object.PE && len(code.Regions) > 0 {
+		return false, "libraries for Windows cannot be split"
+	}
+	if !elfedit.IsLinked(c.Mapped(guard.Inside)) {
+		return false, ""
+	}
+	if code.Fault != nil {
+		return false, code.Fault.Error()
+	}
+	if _, err := elfedit.Parse(c); err != nil {
+		if prune.MayHaveCode(c) {
+			why = err.Error()
+		}
+		return false, why
+	}
+	if code.Reached() {
+		if err := prune.CheckSplit(code); err != nil {
+			return false, err.Error()
+		}
+		return true, ""
+	}
+	return slices.ContainsFunc(code.Regions, func(r registered.Region) bool { return embedding.IsHIPSection(r.Name) }), ""
 }

@@ -52,6 +52,17 @@ func (c *Code) Close() {
 	c.release = nil
 }
 
+// CheckSplit reports whether the bundles of a linked file are in a section of their own, which can be removed.
+func CheckSplit(code *registered.Code) error {
+	switch r := code.Regions; {
+	case len(r) > 1:
+		return fmt.Errorf("found bundles in sections %s and %s, expected one section; link them into one", r[0].Name, r[1].Name)
+	case !r[0].Alone():
+		return fmt.Errorf("section %s: found bundles among other data, expected a section of their own; link the file again", r[0].Name)
+	}
+	return nil
+}
+
 // ReadCode reads the device code that wrappers point to. Entries of compressed
 // bundles are in memory until Close.
 func ReadCode(ctx context.Context, in content.Content, budget *budget.Budget) (*Code, error) {
@@ -80,10 +91,9 @@ func ReadCode(ctx context.Context, in content.Content, budget *budget.Budget) (*
 		return nil, fmt.Errorf("no device code in the file: no section %s with content", embedding.HIPSection)
 	case !found.Reached():
 		return nil, noWrapper(found.Regions[0].Name)
-	case len(found.Regions) > 1:
-		return nil, fmt.Errorf("found bundles in sections %s and %s, expected one section; link them into one", found.Regions[0].Name, found.Regions[1].Name)
-	case !found.Regions[0].Alone():
-		return nil, fmt.Errorf("section %s: found bundles among other data, expected a section of their own; link the file again", found.Regions[0].Name)
+	}
+	if err := CheckSplit(found); err != nil {
+		return nil, err
 	}
 	c.Section = found.Regions[0].Section
 	r, err := linkedHIP(ctx, f, &found.Regions[0], c.Wrappers, &Options{Budget: budget})
