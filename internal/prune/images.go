@@ -129,16 +129,12 @@ func (r *imageRange) newEnd() uint64 {
 }
 
 // openOpenMP finds the images of OpenMP through records with their starts and ends.
-func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File) (*region, error) {
-	section, err := f.Section(embedding.OffloadSection)
-	if err != nil || section < 0 {
-		return nil, err
-	}
+func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File, section int) (*region, error) {
 	s := &f.Sections[section]
-	if s.InFile() == 0 || s.Flags&elf.ShfAlloc == 0 {
+	if s.Flags&elf.ShfAlloc == 0 {
 		return nil, nil
 	}
-	r, err := w.offloadBinaries(ctx, f.Content(section), embedding.OffloadSection)
+	r, err := w.offloadBinaries(ctx, f.Content(section), string(s.Name))
 	if err != nil {
 		return nil, fmt.Errorf("section %s: %w", s.Name, err)
 	}
