@@ -7,6 +7,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // ReadImages returns the images of a file for the registration: a fat binary, or the images of an
@@ -18,9 +19,9 @@ func (r *Registration) ReadImages(c content.Content) ([]Image, error) {
 		return nil, errors.New("found an empty file, expected a device image")
 	case r.Package:
 		return []Image{{Content: c}}, nil
-	case kind == offloadbinary.SYCL && !offloadbinary.Is(c.Bytes()):
+	case kind == offloadbinary.SYCL && !offloadbinary.Is(c.Mapped(guard.Inside)):
 		return nil, errors.New("not an offload binary: SYCL registers the outputs of clang-sycl-linker")
-	case !offloadbinary.Is(c.Bytes()):
+	case !offloadbinary.Is(c.Mapped(guard.Inside)):
 		return []Image{{Content: c}}, nil
 	case kind != offloadbinary.OpenMP && kind != offloadbinary.SYCL:
 		return nil, fmt.Errorf("found an offload binary, expected a fat binary, which the runtime of %s loads", kind)
