@@ -453,6 +453,10 @@ func (r *run) lookup(ctx context.Context, s *step, base [32]byte) (hit bool, man
 			return false, nil, nil
 		}
 		variant, why := manifest.Find(r.files, s.form.Search)
+		if fresh, ok := r.opt.Store.(freshener); ok && variant == nil {
+			manifest = manifest.Union(r.freshManifest(ctx, fresh, base))
+			variant, why = manifest.Find(r.files, s.form.Search)
+		}
 		if variant == nil {
 			s.report.Why = why
 			return false, manifest, nil
@@ -496,6 +500,32 @@ func (r *run) lookup(ctx context.Context, s *step, base [32]byte) (hit bool, man
 	s.stderr = stored.Stderr
 	s.report.State, s.report.Key = Hit, s.action.Hex()
 	return true, manifest, nil
+}
+
+// A freshener is a store that several machines share, with copies on this machine that may be older.
+type freshener interface {
+	Fresh(ctx context.Context, action cache.Digest) (*cache.Result, error)
+}
+
+// freshManifest returns the manifest that other machines have stored.
+func (r *run) freshManifest(ctx context.Context, store freshener, base [32]byte) key.Manifest {
+	result, err := store.Fresh(ctx, cache.Action(manifestKey(base)))
+	if result == nil || err != nil {
+		return nil
+	}
+	d, ok := result.Output(manifestOutput)
+	if !ok {
+		return nil
+	}
+	data, err := r.opt.Store.Blob(ctx, d)
+	if err != nil {
+		return nil
+	}
+	m, err := key.ParseManifest(data)
+	if err != nil {
+		return nil
+	}
+	return m
 }
 
 // stored returns an output of a stored result, nil if it is not stored.
