@@ -11,7 +11,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
-	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/limits"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
