@@ -41,7 +41,8 @@ type DataOptions struct {
 // a header that declares it, for programs that load it from memory
 // (hipModuleLoadData). It appends the zero byte that CUDA requires after PTX;
 // the size does not include that byte.
-func (s *Session) Data(ctx context.Context, opt DataOptions) error {
+func (s *Session) Data(ctx context.Context, opt DataOptions) (err error) {
+	defer guard.Into(&err)()
 	if err := register.CheckIdentifier(opt.Symbol); err != nil {
 		return err
 	}
@@ -76,7 +77,7 @@ func (s *Session) Data(ctx context.Context, opt DataOptions) error {
 		}
 		return in(input, guard.Contain(func() error {
 			d.Content = input.All()
-			data := d.Content.Bytes()
+			data := d.Content.Mapped(guard.Inside)
 			if err := loadable(data); err != nil {
 				return err
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Config configures a Session. The zero value is valid.
@@ -90,7 +91,8 @@ type Output struct {
 }
 
 // WriteFiles writes files that are outputs of the request, all of them or none.
-func (s *Session) WriteFiles(ctx context.Context, outputs ...Output) error {
+func (s *Session) WriteFiles(ctx context.Context, outputs ...Output) (err error) {
+	defer guard.Into(&err)()
 	return s.write(ctx, func(out *files.Outputs) error {
 		for _, o := range outputs {
 			if _, err := out.WriteFile(o.Name, func(file *files.Output) error { return o.Write(file) }); err != nil {
@@ -111,7 +113,8 @@ func (s *Session) Context(ctx context.Context) context.Context {
 // File is valid until its Close. Open fails if the file cannot be opened, with an
 // error of type [*files.Error] where the system gives the reason; the methods of
 // the File report faults of the content.
-func (s *Session) Open(ctx context.Context, name string, opt images.Options) (*images.File, error) {
+func (s *Session) Open(ctx context.Context, name string, opt images.Options) (_ *images.File, err error) {
+	defer guard.Into(&err)()
 	input, err := s.files.Open(name)
 	if err != nil {
 		return nil, err

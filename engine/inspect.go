@@ -44,7 +44,8 @@ type DeviceFile struct {
 // that is a code object is also an image, and so are the code objects of a kpack
 // archive. Each compressed bundle is decoded once, in sequence. Faults of the
 // content are of type *images.PlaceError.
-func (s *Session) Inspect(ctx context.Context, name string, opt InspectOptions) (*DeviceFile, error) {
+func (s *Session) Inspect(ctx context.Context, name string, opt InspectOptions) (_ *DeviceFile, err error) {
+	defer guard.Into(&err)()
 	f, err := s.Open(ctx, name, images.Options{})
 	if err != nil {
 		return nil, err
@@ -63,7 +64,8 @@ func (s *Session) Inspect(ctx context.Context, name string, opt InspectOptions) 
 
 // InspectAll is Inspect for files and directories, with kernels and the hashes of images. In a
 // directory, files without device code are skipped; a directory without any device code is an error.
-func (s *Session) InspectAll(ctx context.Context, inputs []string, opt InspectOptions) ([]*DeviceFile, error) {
+func (s *Session) InspectAll(ctx context.Context, inputs []string, opt InspectOptions) (_ []*DeviceFile, err error) {
+	defer guard.Into(&err)()
 	opt.Hash = true
 	var all []*DeviceFile
 	for _, input := range inputs {
@@ -134,7 +136,7 @@ func (s *Session) inspect(ctx context.Context, f *images.File) (file *DeviceFile
 	if len(found) == 0 {
 		self := f.Self()
 		err := guard.Contain(func() error {
-			if describeCodeObject(self, f.Content().Bytes()) {
+			if describeCodeObject(self, f.Content().Mapped(guard.Inside)) {
 				found = append(found, self)
 			}
 			return nil

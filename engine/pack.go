@@ -36,6 +36,7 @@ var ErrNoFile = errors.New("an image has no file; add file=PATH to its propertie
 // Pack writes an offload binary and returns the names of images whose format
 // the container has no number for.
 func (s *Session) Pack(ctx context.Context, opt PackOptions) (unknown []string, err error) {
+	defer guard.Into(&err)()
 	if opt.Version == 0 {
 		opt.Version = offloadbinary.DefaultVersion
 	}
@@ -57,7 +58,7 @@ func (s *Session) Pack(ctx context.Context, opt PackOptions) (unknown []string, 
 			img := common
 			img.Content = input.All()
 			err = guard.Faults(func() error {
-				img.Kind = imageKind(name, input.Bytes(), opt)
+				img.Kind = imageKind(name, input.Mapped(guard.Inside), opt)
 				return nil
 			})
 			if err != nil {

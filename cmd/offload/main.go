@@ -22,6 +22,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	_ "github.com/rules-offload/rules_offload/internal/cmd/stack" // grows the stack of main once
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/scratch"
 )
 
 func main() {
@@ -51,6 +53,7 @@ func interruptible() (context.Context, func()) {
 			cancel()
 			second := (<-signals).(syscall.Signal)
 			signal.Reset(second)
+			scratch.RemoveAll()
 			syscall.Kill(os.Getpid(), second)
 			time.Sleep(time.Second)    // it takes effect meanwhile,
 			os.Exit(128 + int(second)) // unless the process was started with it ignored
@@ -88,6 +91,7 @@ func runOnce(ctx context.Context, protect func()) int {
 		LookupEnv: os.LookupEnv,
 		Color:     colors && os.Getenv("NO_COLOR") == "",
 		Protect:   protect,
+		Memory:    availableMemory,
 	}
 	if shows {
 		progress := startProgress(os.Stderr)
@@ -135,6 +139,6 @@ func readAll(s *engine.Session) func(string) ([]byte, error) {
 			return nil, err
 		}
 		defer in.Close()
-		return slices.Clone(in.All().Bytes()), nil
+		return slices.Clone(in.All().Mapped(guard.Inside)), nil
 	}
 }

@@ -31,7 +31,8 @@ type Options struct {
 // files without device code are skipped; one without any device code is an error. Packages (wheels,
 // zip, tar, deb and rpm files) are read as if all of them were installed: the code of a library can be
 // in another package. Wheels, deb and rpm files in directories are packages, too.
-func Check(ctx context.Context, s *engine.Session, opt Options) (*Report, error) {
+func Check(ctx context.Context, s *engine.Session, opt Options) (_ *Report, err error) {
+	defer guard.Into(&err)()
 	c := newChecker(ctx, s, opt)
 	defer c.close()
 	in, err := c.gather(opt.Inputs)

@@ -36,7 +36,7 @@ type marker struct {
 // readMarker reads the marker of a library, or returns nil if its device code is in the
 // library itself.
 func readMarker(c content.Content) *marker {
-	where := externalCode(c.Bytes())
+	where := externalCode(c.Mapped(guard.Inside))
 	if where == "" {
 		return nil
 	}
@@ -239,7 +239,7 @@ func (c *checker) readEntries(a *archive, which func(*kpack.Entry) bool) error {
 				return err
 			}
 			defer memory.Release()
-			return described.Describe(body.Bytes(), e.Arch)
+			return described.Describe(body.Mapped(guard.Inside), e.Arch)
 		})
 		switch {
 		case c.ofMachine(err):

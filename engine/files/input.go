@@ -239,8 +239,8 @@ func (in *Input) Size() int64 { return int64(len(in.data)) }
 // Mode returns the permission bits of the file, 0666 for memory.
 func (in *Input) Mode() fs.FileMode { return in.mode }
 
-// Bytes returns all bytes. They must not be modified.
-func (in *Input) Bytes() []byte { return in.data }
+// Mapped returns all bytes, see [content.Content.Mapped]. Other modules read those of All.
+func (in *Input) Mapped(guard.Token) []byte { return in.data }
 
 // All returns the complete input as a Content, valid until Close.
 func (in *Input) All() content.Content { return in.Content(0, in.Size()) }

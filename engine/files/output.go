@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 const (
@@ -102,25 +103,40 @@ func (o *Output) Write(p []byte) (int, error) {
 
 // Append implements content.Sink. For an output that is a stream, c must stay valid
 // until Commit.
-func (o *Output) Append(c content.Content) error { return o.add(c, appendDirectly) }
+func (o *Output) Append(c content.Content) error {
+	return o.reading(func() error { return o.add(c, appendDirectly) }) // unguarded: reading has a guard
+}
+
+// reading runs fn, which reads a content. A mapped file that can no longer be read is a failure of the
+// output.
+func (o *Output) reading(fn func() error) error {
+	err := guard.Faults(fn)
+	if lost, ok := errors.AsType[*guard.LostError](err); ok {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.fail(&inputLost{lost})
+		return o.err
+	}
+	return err
+}
 
 // add appends c. It may buffer c if it has fewer than direct bytes.
 func (o *Output) add(c content.Content, direct int) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	gather := o.gather(c.Len())
-	if !gather && (len(o.buf)+len(c.Bytes()) > outputBuffer || len(c.Bytes()) >= direct) {
+	if !gather && (len(o.buf)+len(c.Mapped(guard.Inside)) > outputBuffer || len(c.Mapped(guard.Inside)) >= direct) {
 		o.flush()
 	}
 	pos := o.advance(c.Len())
 	if o.err != nil {
 		return o.err
 	}
-	if !gather && len(c.Bytes()) >= direct {
+	if !gather && len(c.Mapped(guard.Inside)) >= direct {
 		o.fail(o.put(c, pos))
 		return o.err
 	}
-	o.buf = append(o.buf, c.Bytes()...)
+	o.buf = append(o.buf, c.Mapped(guard.Inside)...)
 	return nil
 }
 
@@ -207,7 +223,7 @@ func (o *Output) CopyAt(c content.Content, off int64) error {
 	if err := o.place(off, c.Len()); err != nil {
 		return err
 	}
-	err := o.put(c, off)
+	err := o.reading(func() error { return o.put(c, off) }) // unguarded: reading has a guard
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.fail(err)
@@ -343,7 +359,7 @@ func copyTo(f *os.File, c content.Content, off int64) error {
 	if done == c.Len() {
 		return nil
 	}
-	_, err := f.WriteAt(c.Bytes()[done:], off+done)
+	_, err := f.WriteAt(c.Mapped(guard.Inside)[done:], off+done)
 	if errors.Is(err, syscall.EFAULT) && in != nil && in.mapping != nil {
 		// The kernel reached the end of a mapped file that was truncated.
 		return &inputLost{in.file.Lost(from + done)}

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -323,7 +324,7 @@ func TestOutputProperty(t *testing.T) {
 				do = func(o *Output) error { _, err := o.Write(slices.Clone(p)); return err }
 			case 1:
 				c := some()
-				patch(c.Bytes(), end)
+				patch(c.Mapped(guard.Inside), end)
 				end += int(c.Len())
 				do = func(o *Output) error { return o.Append(c) }
 			case 2:
@@ -336,7 +337,7 @@ func TestOutputProperty(t *testing.T) {
 				c := some()
 				patch(nil, end+n)
 				at := end
-				patch(c.Slice(0, min(c.Len(), int64(n))).Bytes(), at)
+				patch(c.Slice(0, min(c.Len(), int64(n))).Mapped(guard.Inside), at)
 				end += n
 				do = func(o *Output) error {
 					off, err := o.Reserve(int64(n))

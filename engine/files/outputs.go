@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Outputs is a transaction of all files that a request writes. Commit writes
@@ -282,6 +284,7 @@ func (s *Outputs) Commit() (err error) {
 			s.removeDirs()
 		}
 	}()
+	defer guard.Into(&err)() // streams are written from mapped files
 	for _, o := range s.list {
 		if err := o.ready(); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // pieces holds the contents of a stream, by reference, until the transaction
@@ -60,12 +61,12 @@ func (s *pieces) add(c content.Content, off int64) error {
 	if file, _ := c.File(); file == nil {
 		if s.memory+c.Len() > spillFrom {
 			var err error
-			if p, err = s.spill(c.Bytes(), off); err != nil {
+			if p, err = s.spill(c.Mapped(guard.Inside), off); err != nil {
 				return err
 			}
 		} else {
 			s.memory += c.Len()
-			p.c = content.Memory(slices.Clone(c.Bytes()))
+			p.c = content.Memory(slices.Clone(c.Mapped(guard.Inside)))
 		}
 	}
 	s.list = append(s.list, p)
@@ -77,7 +78,7 @@ func (s *pieces) spill(b []byte, off int64) (piece, error) {
 	if s.spilled == nil {
 		f, name, err := createTemp(s.dir, 0o600)
 		if err != nil {
-			return piece{}, err
+			return piece{}, fileError(s.dir, err)
 		}
 		if name != "" {
 			os.Remove(name)
@@ -111,7 +112,7 @@ func (s *pieces) writeTo(w io.Writer, size int64) error {
 			if _, err := io.Copy(w, io.NewSectionReader(s.spilled, p.at, p.n)); err != nil {
 				return err
 			}
-		} else if _, err := w.Write(p.c.Bytes()); err != nil {
+		} else if _, err := w.Write(p.c.Mapped(guard.Inside)); err != nil {
 			return err
 		}
 		pos = p.end()

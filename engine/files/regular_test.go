@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 func TestOpenRegular(t *testing.T) {
@@ -25,7 +27,7 @@ func TestOpenRegular(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || string(in.Bytes()) != name {
+		if err != nil || string(in.Mapped(guard.Inside)) != name {
 			t.Errorf("%s: %v", name, err)
 		}
 		in.Close()

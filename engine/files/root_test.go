@@ -53,13 +53,13 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if got := string(in.Bytes()); got != want || in.Name() != name || in.Size() != int64(len(want)) {
+		if got := string(in.Mapped(guard.Inside)); got != want || in.Name() != name || in.Size() != int64(len(want)) {
 			t.Errorf("%s: %d bytes, size %d, name %s", name, len(got), in.Size(), in.Name())
 		}
-		if got := string(in.All().Bytes()); got != want {
+		if got := string(in.All().Mapped(guard.Inside)); got != want {
 			t.Errorf("%s: All has %d bytes", name, len(got))
 		}
-		if n := in.Size() / 2; string(in.Content(n, in.Size()-n).Bytes()) != want[n:] {
+		if n := in.Size() / 2; string(in.Content(n, in.Size()-n).Mapped(guard.Inside)) != want[n:] {
 			t.Errorf("%s: wrong second half", name)
 		}
 		for range 2 {
@@ -123,7 +123,7 @@ func TestStdin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := string(in.Bytes()); got != "from a pipe" {
+		if got := string(in.Mapped(guard.Inside)); got != "from a pipe" {
 			t.Errorf("%q", got)
 		}
 		in.Close()
@@ -192,7 +192,7 @@ func TestGuardFileCutShort(t *testing.T) {
 	const want = "'big': the file shrank from 1048576 to 5000 bytes while it was read"
 	sum := 0
 	read := func() error {
-		for _, b := range in.Bytes() {
+		for _, b := range in.Mapped(guard.Inside) {
 			sum += int(b)
 		}
 		return nil
@@ -204,7 +204,7 @@ func TestGuardFileCutShort(t *testing.T) {
 		t.Errorf("reading, contained: %v", err)
 	}
 	buf := make([]byte, size)
-	if err := guard.Faults(func() error { copy(buf, in.Bytes()); return nil }); message(err) != want {
+	if err := guard.Faults(func() error { copy(buf, in.Mapped(guard.Inside)); return nil }); message(err) != want {
 		t.Errorf("copying: %v", err)
 	}
 	outs := root.Outputs()
@@ -246,7 +246,7 @@ func TestGuardFileCutShortAndClosed(t *testing.T) {
 			return err
 		}
 		sum := 0
-		for _, b := range in.Bytes() {
+		for _, b := range in.Mapped(guard.Inside) {
 			sum += int(b)
 		}
 		t.Error("no fault", sum)

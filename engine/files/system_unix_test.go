@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 func TestFIFO(t *testing.T) {
@@ -32,7 +34,7 @@ func TestFIFO(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if got := string(in.Bytes()); got != want {
+	if got := string(in.Mapped(guard.Inside)); got != want {
 		t.Errorf("%d bytes, want %d", len(got), len(want))
 	}
 	in.Close()

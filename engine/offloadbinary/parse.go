@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Sizes of the parts of a package, in bytes.
@@ -67,25 +68,31 @@ func (e *Error) Error() string { return e.reason }
 
 // Parse iterates over the adjacent packages in c, such as a file or a section. The
 // first is at the start; zeros after a package are padding. The sequence ends with
-// the first error, of type *Error or from Options. The contents of images are slices
+// the first error, of type *Error, from Options or of a file that cannot be read. The contents of images are slices
 // of c, except in compressed packages.
 func Parse(c content.Content, opt Options) iter.Seq2[*Binary, error] {
 	return func(yield func(*Binary, error) bool) {
-		data := c.Bytes()
 		for at := int64(0); ; {
-			p, err := parseAt(c, at, opt)
-			if !yield(p, err) || err != nil {
+			p, end, err := parseNext(c, at, opt)
+			if !yield(p, err) || err != nil || end == c.Len() {
 				return
 			}
-			at += p.Size
-			if !Is(data[at:]) {
-				at += zeros(data[at:])
-			}
-			if at == int64(len(data)) {
-				return
-			}
+			at = end
 		}
 	}
+}
+
+// parseNext parses the package at offset at, and returns the offset of the next one.
+func parseNext(c content.Content, at int64, opt Options) (p *Binary, end int64, err error) {
+	defer guard.Into(&err)()
+	if p, err = parseAt(c, at, opt); err != nil {
+		return p, 0, err
+	}
+	end = at + p.Size
+	if rest := c.Mapped(guard.Inside)[end:]; !Is(rest) {
+		end += zeros(rest)
+	}
+	return p, end, nil
 }
 
 // zeros returns the number of leading zeros in data.
@@ -113,7 +120,7 @@ type header struct {
 }
 
 func parseAt(c content.Content, at int64, opt Options) (*Binary, error) {
-	data := c.Bytes()[at:]
+	data := c.Mapped(guard.Inside)[at:]
 	h, err := parseHeader(data)
 	if err != nil {
 		return nil, err.from(at)
@@ -128,7 +135,7 @@ func parseAt(c content.Content, at int64, opt Options) (*Binary, error) {
 		return p, err.from(at).orNil()
 	}
 	p.Inflated = int64(h.inflated)
-	if err := checkRatio(body.Bytes(), h); err != nil {
+	if err := checkRatio(body.Mapped(guard.Inside), h); err != nil {
 		return nil, err.from(at)
 	}
 	p.NotInflated = true
@@ -142,7 +149,7 @@ func parseAt(c content.Content, at int64, opt Options) (*Binary, error) {
 	if p.NotInflated {
 		return p, nil
 	}
-	whole, err := inflate(body.Bytes(), h)
+	whole, err := inflate(body.Mapped(guard.Inside), h)
 	if err != nil {
 		return nil, err.from(at)
 	}
@@ -239,7 +246,7 @@ type entry struct {
 func parseImages(c content.Content, h header) ([]Image, *Error) {
 	v := &versions[h.version]
 	t := texts{
-		data:   c.Bytes(),
+		data:   c.Mapped(guard.Inside),
 		record: uint64(v.record),
 		values: v.values,
 		known:  map[span]string{},

@@ -12,12 +12,14 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/compression/longzstd"
 	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Write writes images in LLVM's format: version 1 as LLVM 22, with a package for each image;
 // version 2 as LLVM 23 and version 3 as LLVM 24, with one package for all. The properties of an
 // image keep their order; see Order for LLVM's order.
-func Write(sink content.Sink, version int, images []Image) error {
+func Write(sink content.Sink, version int, images []Image) (err error) {
+	defer guard.Into(&err)()
 	if err := checkVersion(version); err != nil {
 		return err
 	}
@@ -54,7 +56,8 @@ const (
 
 // WriteCompressed writes images as one compressed package of version 3, as LLVM 24 does; the
 // compressed bytes differ from LLVM's. The package is assembled in memory.
-func WriteCompressed(ctx context.Context, sink content.Sink, images []Image, c Compression) error {
+func WriteCompressed(ctx context.Context, sink content.Sink, images []Image, c Compression) (err error) {
+	defer guard.Into(&err)()
 	if c.Zlib && (c.Level < zlib.NoCompression || c.Level > zlib.BestCompression) {
 		return fmt.Errorf("invalid zlib compression level %d; expected a value in [0, 9]", c.Level)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 	"github.com/rules-offload/rules_offload/internal/storage/pages"
 )
 
@@ -68,7 +69,7 @@ func extension(name string) Format {
 // Identify returns the format of a file by its content or else by its name, or None if it is no
 // package. It recognizes a compressed tar file by the header of its first member.
 func Identify(ctx context.Context, name string, c content.Content, b *budget.Budget) Format {
-	data := c.Bytes()
+	data := c.Mapped(guard.Inside)
 	switch {
 	case bytes.HasPrefix(data, []byte("PK\x03\x04")), bytes.HasPrefix(data, []byte("PK\x05\x06")):
 		return Zip
@@ -124,7 +125,7 @@ const headSize = 4096
 // Head returns the first bytes, at most 4096. They are valid until the call of another method.
 func (m *Member) Head() ([]byte, error) {
 	if m.plain {
-		return m.stored.Bytes()[:min(m.stored.Len(), headSize)], nil
+		return m.stored.Mapped(guard.Inside)[:min(m.stored.Len(), headSize)], nil
 	}
 	head, err := m.stream.Peek(int(min(m.Size, headSize)))
 	if errors.Is(err, io.EOF) {
@@ -181,7 +182,7 @@ func (m *Member) Load(ctx context.Context) (content.Content, func(), error) {
 // WriteTo writes all bytes to w. It must not be called after Load.
 func (m *Member) WriteTo(w io.Writer) (int64, error) {
 	if m.plain {
-		n, err := w.Write(m.stored.Bytes())
+		n, err := w.Write(m.stored.Mapped(guard.Inside))
 		return int64(n), err
 	}
 	return io.Copy(w, m.stream)
@@ -281,7 +282,7 @@ func (l *limitedReader) Read(p []byte) (int, error) {
 
 // deb reads a package of Debian: an archive with the members debian-binary, control.tar.* and data.tar.*.
 func (w *walker) deb(c content.Content) error {
-	archive, err := ar.Parse(c.Bytes())
+	archive, err := ar.Parse(c.Mapped(guard.Inside))
 	if err != nil {
 		return err
 	}

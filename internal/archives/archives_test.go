@@ -22,6 +22,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // members are the files of the packages of these tests: text by name; "-> " begins the target of a link.
@@ -188,7 +189,7 @@ func read(t testing.TB, data []byte, load bool) (map[string]string, error) {
 				return err
 			}
 			defer free()
-			out.Write(body.Bytes())
+			out.Write(body.Mapped(guard.Inside))
 		} else if _, err := m.WriteTo(&out); err != nil {
 			return err
 		}

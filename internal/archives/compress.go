@@ -13,6 +13,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 const (
@@ -55,7 +56,7 @@ func (d *decompressed) close() {
 // decompress returns the uncompressed bytes of a compressed file. The memory of the decoder is
 // reserved until close. Of an xz file, program is what decodes it; if empty, package lzma does.
 func decompress(ctx context.Context, c content.Content, b *budget.Budget, program string) (*decompressed, error) {
-	data := c.Bytes()
+	data := c.Mapped(guard.Inside)
 	name := compression(data)
 	d := &decompressed{}
 	window := int64(1 << 20)

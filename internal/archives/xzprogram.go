@@ -70,7 +70,7 @@ func startXZ(ctx context.Context, program string, c content.Content, x *xzReader
 	}
 	go func() {
 		p.fed <- guard.Contain(func() error {
-			_, _ = in.Write(c.Bytes()) // xz says why it stopped
+			_, _ = in.Write(c.Mapped(guard.Inside)) // xz says why it stopped
 			return in.Close()
 		})
 	}()

@@ -15,6 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elf/codeobject"
 	"github.com/rules-offload/rules_offload/internal/elf/elfcheck"
 	"github.com/rules-offload/rules_offload/internal/embedding"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Problem is a fault that a Verifier found.
@@ -98,7 +99,7 @@ func (v *Verifier) entry(ctx context.Context, name string, a *Archive, e *Entry)
 		return
 	}
 	defer memory.Release()
-	data := body.Bytes()
+	data := body.Mapped(guard.Inside)
 	if !codeobject.Is(data) {
 		v.warn(name, "%s: not an AMDGPU ELF file", where)
 		return
@@ -143,7 +144,7 @@ func (v *Verifier) Host(name string, h *Host, c content.Content) {
 	if h.file == nil {
 		return
 	}
-	for _, f := range elfcheck.Check(c.Bytes()) {
+	for _, f := range elfcheck.Check(c.Mapped(guard.Inside)) {
 		switch f.Rule {
 		case elfcheck.Table, elfcheck.Page:
 			v.warn(name, "%s", f.Text)

@@ -10,6 +10,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // DeviceDepsOptions are the options of CheckDeviceDeps.
@@ -119,10 +120,10 @@ func globals(s *engine.Session, name string) ([]bitcode.Global, error) {
 		return nil, err
 	}
 	defer input.Close()
-	if data := input.Bytes(); !bitcode.Is(data) {
+	if data := input.Mapped(guard.Inside); !bitcode.Is(data) {
 		return nil, files.NameError(input.Name(), ErrNotBitcode)
 	}
-	globals, err := bitcode.Globals(bytes.Clone(input.Bytes()))
+	globals, err := bitcode.Globals(bytes.Clone(input.Mapped(guard.Inside)))
 	return globals, files.NameError(input.Name(), err)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/registration/register"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // IsolateOptions are the options of Isolate.
@@ -52,7 +53,7 @@ func Isolate(ctx context.Context, s *engine.Session, opt IsolateOptions) error {
 // isolate is Isolate for an input that is open.
 func isolate(ctx context.Context, root *files.Root, input *files.Input, opt IsolateOptions) error {
 	return root.Write(ctx, func(out *files.Outputs) error {
-		edits, err := register.Isolation(input.Bytes(), opt.Suffix, opt.Reference)
+		edits, err := register.Isolation(input.Mapped(guard.Inside), opt.Suffix, opt.Reference)
 		if err != nil {
 			return files.NameError(input.Name(), err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/link/process"
 	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // LinkDeviceOptions are the options of LinkDevice.
@@ -171,7 +172,7 @@ func references(s *engine.Session, name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := input.Bytes()
+	data := input.Mapped(guard.Inside)
 	if bitcode.Is(data) {
 		input.Close()
 		globals, err := globals(s, name)

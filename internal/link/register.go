@@ -13,6 +13,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/registration/register"
 	"github.com/rules-offload/rules_offload/internal/registration/registerir"
 	"github.com/rules-offload/rules_offload/internal/registration/runtimes"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Registered describes a registration object for Observer.
@@ -131,7 +132,7 @@ func (w *linker) placeholders(p *packed) ([]register.Image, error) {
 					return nil, err
 				}
 				defer input.Close()
-				image.Content = content.Memory(slices.Clone(input.Bytes()))
+				image.Content = content.Memory(slices.Clone(input.Mapped(guard.Inside)))
 			}
 			if err := offloadbinary.Write(&b, offloadbinary.DefaultVersion, []offloadbinary.Image{image}); err != nil {
 				return nil, err

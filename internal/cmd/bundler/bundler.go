@@ -18,6 +18,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // run is one call of the tool.
@@ -125,7 +126,7 @@ func (r *run) isArchive(name string) bool {
 		return false
 	}
 	defer input.Close()
-	return ar.Is(input.All().Bytes())
+	return ar.Is(input.All().Mapped(guard.Inside))
 }
 
 // readType returns the type of the file to list or unbundle.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 func (t *Tool) parser(call *command.Call) *parser {
@@ -22,7 +23,7 @@ func readFile(call *command.Call) func(name string) ([]byte, error) {
 			return nil, err
 		}
 		defer in.Close()
-		return slices.Clone(in.All().Bytes()), nil
+		return slices.Clone(in.All().Mapped(guard.Inside)), nil
 	}
 }
 

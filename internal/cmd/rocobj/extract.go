@@ -16,6 +16,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // extractHelp is the help of roc-obj-extract.
@@ -99,7 +100,7 @@ func lines(s *engine.Session) ([]string, error) {
 		return nil, err
 	}
 	defer in.Close()
-	text := strings.TrimSuffix(string(in.All().Bytes()), "\n")
+	text := strings.TrimSuffix(string(in.All().Mapped(guard.Inside)), "\n")
 	if text == "" {
 		return nil, nil
 	}
@@ -146,7 +147,7 @@ func (x *extractor) file(ctx context.Context, u *uri) error {
 	}
 	return x.write(u, u.path, func(output string) error {
 		return x.call.Session.WriteFiles(ctx, engine.Output{Name: output, Write: func(w io.Writer) error {
-			_, err := w.Write(all.Slice(u.offset, u.size).Bytes())
+			_, err := w.Write(all.Slice(u.offset, u.size).Mapped(guard.Inside))
 			return err
 		}})
 	})

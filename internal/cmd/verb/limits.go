@@ -8,6 +8,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // limits are the flags for limits on changes between two builds.
@@ -67,7 +68,7 @@ func textOf(call *invocation, name string) (string, error) {
 		return "", err
 	}
 	defer in.Close()
-	return string(in.All().Bytes()), nil
+	return string(in.All().Mapped(guard.Inside)), nil
 }
 
 // verdict returns an error for exceeded limits of a difference, and for lines that

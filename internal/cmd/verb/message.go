@@ -12,6 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/elf/codeobject"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // messages returns the message of an error as a line for each error that errors.Join combined.
@@ -41,7 +42,7 @@ func formatOf(call *invocation, name string) string {
 		return ""
 	}
 	defer input.Close()
-	return check.Format(input.Bytes())
+	return check.Format(input.Mapped(guard.Inside))
 }
 
 // found is the end of a message on a file without what a verb needs: what the file contains instead.
@@ -80,7 +81,7 @@ func warnOfCode(call *invocation, flag, name, file string) {
 		return // the verb reports it
 	}
 	defer input.Close()
-	code, err := codeobject.ParseTarget(input.Bytes())
+	code, err := codeobject.ParseTarget(input.Mapped(guard.Inside))
 	if err != nil || code.Processor == "" || code.Processor == processor || !strings.HasPrefix(processor, "gfx") || strings.Contains(code.Processor, "generic") {
 		return
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // maxSegments limits the number of segments, among which each pointer is looked up.
@@ -82,7 +83,7 @@ func Parse(in content.Content) (*File, error) {
 
 // parse reads the type of a 64-bit little-endian file.
 func parse(in content.Content) (*File, error) {
-	data := in.Bytes()
+	data := in.Mapped(guard.Inside)
 	if !Is(data) || len(data) < elf.HeaderSize {
 		return nil, fmt.Errorf("not an ELF file: found %d bytes without an ELF header", len(data))
 	}

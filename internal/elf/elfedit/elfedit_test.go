@@ -9,6 +9,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elf/elfcheck"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
 
@@ -69,7 +70,7 @@ func TestSizes(t *testing.T) {
 				t.Fatal(err)
 			}
 			i, _ := g.Section(".hip_fatbin")
-			if !bytes.Equal(g.Content(i).Bytes(), body) {
+			if !bytes.Equal(g.Content(i).Mapped(guard.Inside), body) {
 				t.Errorf("%d bytes: the section has other content", size)
 			}
 			page := int(g.pageSize())
@@ -114,7 +115,7 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	ref, _ := g.Section(".reference")
-	if ref < 0 || string(g.Content(ref).Bytes()) != "marker" || len(split) > len(before)-len(old)+8192 {
+	if ref < 0 || string(g.Content(ref).Mapped(guard.Inside)) != "marker" || len(split) > len(before)-len(old)+8192 {
 		t.Fatalf("section %d, %d bytes", ref, len(split))
 	}
 	for _, size := range []int{10, 5000, len(old), 3 * len(old)} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elf"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Relocations of COFF for x86-64.
@@ -123,7 +124,7 @@ func (b *COFFBuilder) content(i int) (content.Content, error) {
 			continue
 		}
 		if data == nil {
-			data = slices.Clone(s.Content.Bytes())
+			data = slices.Clone(s.Content.Mapped(guard.Inside))
 		}
 		if r.typ != COFFAddr64 || r.offset+8 > uint64(len(data)) {
 			return content.Content{}, fmt.Errorf("section %q: the relocation at 0x%x cannot have an addend", s.Name, r.offset)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Image is a PE image, with the part before its sections that objects do not have.
@@ -137,7 +138,7 @@ func (r *coffRewriter) relocateDebug() error {
 	if size/peDebugRecordSize*uint64(len(r.sections)) > maxSegmentWork {
 		return fmt.Errorf("%w: %d debug records with %d sections", ErrUnwritable, size/peDebugRecordSize, len(r.sections))
 	}
-	b := slices.Clone(s.content.Bytes())
+	b := slices.Clone(s.content.Mapped(guard.Inside))
 	for entry := b[off : off+size]; len(entry) > 0; entry = entry[peDebugRecordSize:] {
 		if le.Uint32(entry[24:]) == 0 {
 			continue

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // outCOFFSection is a section to write.
@@ -53,7 +54,7 @@ type coffRewriter struct {
 }
 
 func rewriteCOFF(in content.Content, e Edits, out content.Sink) error {
-	f, err := Parse(in.Bytes())
+	f, err := Parse(in.Mapped(guard.Inside))
 	if err != nil {
 		return err
 	}
@@ -309,7 +310,7 @@ func (r *coffRewriter) renumberTables() error {
 		if def == nil {
 			return s.errorf(": it has no symbol of its own")
 		}
-		b := slices.Clone(s.content.Bytes())
+		b := slices.Clone(s.content.Mapped(guard.Inside))
 		for at := 0; at+4 <= len(b); at += 4 {
 			sym, err := r.record(le.Uint32(b[at:]))
 			if err == nil && sym.removed {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elf"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // debugLink is the section that names the file with the debug information, and has the checksum of that file.
@@ -21,7 +22,7 @@ func isDebug(name []byte) bool { return bytes.HasPrefix(name, []byte(".debug_"))
 // --only-keep-debug` writes them, and out the file without debug information, with a section .gnu_debuglink by which
 // debuggers find a file called name. Without debug information, out is the same as in.
 func SplitDebug(in content.Content, name string, out, debug content.Sink) error {
-	f, err := Parse(in.Bytes())
+	f, err := Parse(in.Mapped(guard.Inside))
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func (c *checksum) Write(p []byte) (int, error) {
 
 // Append implements content.Sink.
 func (c *checksum) Append(part content.Content) error {
-	c.hash.Write(part.Bytes())
+	c.hash.Write(part.Mapped(guard.Inside))
 	return c.Sink.Append(part)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elf"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // The layout is that of llvm-objcopy: first the program segments, then the
@@ -90,7 +91,7 @@ type elfRewriter struct {
 }
 
 func rewriteELF(in content.Content, e Edits, out content.Sink) error {
-	f, err := Parse(in.Bytes())
+	f, err := Parse(in.Mapped(guard.Inside))
 	if err != nil {
 		return err
 	}
@@ -291,7 +292,7 @@ func (r *elfRewriter) linkSections() error {
 }
 
 func (r *elfRewriter) readGroup(s, linked *outSection) error {
-	words := s.content.Bytes()
+	words := s.content.Mapped(guard.Inside)
 	if len(words) == 0 || len(words)%4 != 0 {
 		return s.errorf(": a group of %d bytes, expected a multiple of 4", len(words))
 	}
@@ -779,7 +780,7 @@ func (r *elfRewriter) renumber() error {
 // against a symbol that was removed with its section is an error.
 func (r *elfRewriter) encodeRelocs(s *outSection) ([]byte, error) {
 	if s.Type == elf.ShtCrel {
-		relocs, ok := decodeCREL(s.content.Bytes(), r.h.is64)
+		relocs, ok := decodeCREL(s.content.Mapped(guard.Inside), r.h.is64)
 		if !ok {
 			return nil, s.errorf(": its compact relocations end early")
 		}
@@ -791,7 +792,7 @@ func (r *elfRewriter) encodeRelocs(s *outSection) ([]byte, error) {
 		}
 		return encodeCREL(relocs, r.h.is64), nil
 	}
-	b, step := slices.Clone(s.content.Bytes()), int(r.relocSize(s))
+	b, step := slices.Clone(s.content.Mapped(guard.Inside)), int(r.relocSize(s))
 	for at := 0; at < len(b); at += step {
 		n, err := r.newNumber(s, r.relocSymbol(b[at:]))
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/embedding"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // NewSection is a section to append to an object.
@@ -68,7 +69,7 @@ var ErrUnwritable = errors.New("sections of this format cannot be changed")
 // Rewrite writes in with the changes of e to out, with the layout of
 // llvm-objcopy 22. Contents are passed to out as ranges of in.
 func Rewrite(in content.Content, e Edits, out content.Sink) error {
-	switch format := Identify(in.Bytes()); {
+	switch format := Identify(in.Mapped(guard.Inside)); {
 	case format.IsELF():
 		return rewriteELF(in, e, out)
 	case format.IsCOFF():

@@ -10,6 +10,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 func TestTarget(t *testing.T) {
@@ -77,7 +78,7 @@ func TestContainer(t *testing.T) {
 	}
 	owner := "\x13\x00\x00\x00%c\x00\x00\x00%c\x00\x00\x00INTELONEOMPOFFLOAD\x00\x00%s"
 	notes := fmt.Sprintf(owner, 3, 1, "1.0\x00") + fmt.Sprintf(owner, 5, 3, "0\x001\x00\x00\x00\x00\x00") + fmt.Sprintf(owner, 1, 2, "1\x00\x00\x00")
-	want := []string{` "" `, fmt.Sprintf(".note.inteloneompoffload %q", notes), fmt.Sprintf("__openmp_offload_spirv_0 %q", spirv.Bytes())}
+	want := []string{` "" `, fmt.Sprintf(".note.inteloneompoffload %q", notes), fmt.Sprintf("__openmp_offload_spirv_0 %q", spirv.Mapped(guard.Inside))}
 	if len(got) != 4 || got[1] != want[1] || got[2] != want[2] {
 		t.Errorf("sections are\n%s\nexpected\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
@@ -88,7 +89,7 @@ func TestContainer(t *testing.T) {
 		}
 		images = append(images, p.Images...)
 	}
-	if len(images) != 1 || images[0].Kind != offloadbinary.SPIRV || images[0].Get("version") != "1.0" || string(images[0].Content.Bytes()) != string(spirv.Bytes()) {
+	if len(images) != 1 || images[0].Kind != offloadbinary.SPIRV || images[0].Get("version") != "1.0" || string(images[0].Content.Mapped(guard.Inside)) != string(spirv.Mapped(guard.Inside)) {
 		t.Errorf("%+v", images)
 	}
 }

@@ -3,6 +3,8 @@ package llvmir
 import (
 	"io"
 	"math/bits"
+
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Numbers of blocks.
@@ -318,9 +320,9 @@ func (e *encoder) writeConstants() {
 			case c.zero():
 				e.record(constantZero)
 			case c.Terminated:
-				e.array(text, c.Content.Bytes())
+				e.array(text, c.Content.Mapped(guard.Inside))
 			default:
-				e.array(firstAbbrev, c.Content.Bytes())
+				e.array(firstAbbrev, c.Content.Mapped(guard.Inside))
 			}
 		}
 	}

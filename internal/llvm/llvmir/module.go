@@ -6,7 +6,10 @@
 // Every LLVM with opaque pointers, version 15 and later, reads the bitcode.
 package llvmir
 
-import "github.com/rules-offload/rules_offload/engine/content"
+import (
+	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
+)
 
 // Module is a module of IR.
 type Module struct {
@@ -105,7 +108,7 @@ func (b *Bytes) Type() *Type {
 
 // zero reports whether all bytes are zero.
 func (b *Bytes) zero() bool {
-	for _, c := range b.Content.Bytes() {
+	for _, c := range b.Content.Mapped(guard.Inside) {
 		if c != 0 {
 			return false
 		}

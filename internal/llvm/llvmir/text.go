@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // WriteText writes the module as text in the format of LLVM.
@@ -116,7 +118,7 @@ func (b *Bytes) print(p *printer) {
 	}
 	p.w.WriteString(`c"`)
 	const digits = "0123456789ABCDEF"
-	for _, c := range b.Content.Bytes() {
+	for _, c := range b.Content.Mapped(guard.Inside) {
 		switch {
 		case c == '\\':
 			p.w.WriteString(`\\`)

@@ -8,6 +8,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/registration/runtimes"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // ReadImages returns the images of a file for the registration: a fat binary, or the images of an
@@ -19,9 +20,9 @@ func (r *Registration) ReadImages(c content.Content) ([]Image, error) {
 		return nil, errors.New("found an empty file, expected a device image")
 	case r.Package:
 		return []Image{{Content: c}}, nil
-	case form == runtimes.OffloadBinary && !offloadbinary.Is(c.Bytes()):
+	case form == runtimes.OffloadBinary && !offloadbinary.Is(c.Mapped(guard.Inside)):
 		return nil, fmt.Errorf("not an offload binary: %s registers the outputs of clang-sycl-linker", runtimes.Of(r.Kind).Title)
-	case !offloadbinary.Is(c.Bytes()):
+	case !offloadbinary.Is(c.Mapped(guard.Inside)):
 		return []Image{{Content: c}}, nil
 	case form == runtimes.FatBinary:
 		return nil, fmt.Errorf("found an offload binary, expected a fat binary, which the runtime of %s loads", r.Kind)

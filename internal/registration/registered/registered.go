@@ -18,6 +18,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 const function = "__hipRegisterFunction"
@@ -32,7 +33,7 @@ func Kernels(c content.Content) (names []string, complete bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	r := reader{f: f, data: c.Bytes(), names: make(map[string]bool), complete: true}
+	r := reader{f: f, data: c.Mapped(guard.Inside), names: make(map[string]bool), complete: true}
 	if err := r.entries(); err != nil {
 		return nil, false, err
 	}
@@ -83,7 +84,7 @@ func (r *reader) entries() error {
 		return err
 	}
 	s := &r.f.Sections[section]
-	data := r.f.Content(section).Bytes()
+	data := r.f.Content(section).Mapped(guard.Inside)
 	pointers := make(map[uint64]uint64)
 	err = r.f.Pointers(func(p elfedit.Pointer) error {
 		if p.Slot >= s.Addr && p.Slot-s.Addr < s.Size {

@@ -112,6 +112,30 @@ func Faults(fn func() error) (err error) {
 	return fn()
 }
 
+// Token is a parameter of methods of public types that return mapped bytes. Only packages that can import this
+// one can call them.
+type Token struct{}
+
+// Inside is the argument of code that reads the bytes inside [Faults] or [Contain].
+var Inside Token
+
+// Into is [Faults] for the rest of the function that calls it, whose error is *err:
+//
+//	defer guard.Into(&err)()
+//
+// Exported functions that read contents begin with it, because their callers cannot import this package.
+func Into(err *error) func() {
+	before := debug.SetPanicOnFault(true)
+	return func() {
+		debug.SetPanicOnFault(before)
+		if v := recover(); v != nil {
+			if *err = faultError(v); *err == nil {
+				panic(v)
+			}
+		}
+	}
+}
+
 // faultError returns the error for a panic caused by a mapped file, nil for
 // any other panic.
 func faultError(v any) error {

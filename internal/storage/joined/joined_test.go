@@ -50,7 +50,7 @@ func TestParts(t *testing.T) {
 				c = content.Memory(numbered(2, n))
 			}
 			parts = append(parts, content.Part{Offset: int64(len(want)), Content: c})
-			want = append(want, c.Bytes()...)
+			want = append(want, c.Mapped(guard.Inside)...)
 		}
 		want = append(want, make([]byte, near.Draw(t, "tail"))...)
 		j, err := New(int64(len(want)), parts)

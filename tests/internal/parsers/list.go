@@ -416,7 +416,7 @@ func readPackages(data []byte, most int64) error {
 				return fmt.Errorf("written again: %v", err)
 			}
 			for i := range again.Images {
-				if !bytes.Equal(again.Images[i].Content.Bytes(), p.Images[i].Content.Bytes()) {
+				if !bytes.Equal(again.Images[i].Content.Mapped(guard.Inside), p.Images[i].Content.Mapped(guard.Inside)) {
 					return fmt.Errorf("image %d, written again, has other bytes", i)
 				}
 			}
@@ -440,7 +440,7 @@ func samePackage(data []byte, images []offloadbinary.Image) error {
 	for i := range images {
 		entry := data[at+40*uint64(i):]
 		from, size := le.Uint64(entry[24:]), le.Uint64(entry[32:])
-		if !bytes.Equal(data[from:from+size], images[i].Content.Bytes()) || uint16(images[i].Kind) != le.Uint16(entry) || uint16(images[i].Offload) != le.Uint16(entry[2:]) {
+		if !bytes.Equal(data[from:from+size], images[i].Content.Mapped(guard.Inside)) || uint16(images[i].Kind) != le.Uint16(entry) || uint16(images[i].Offload) != le.Uint16(entry[2:]) {
 			return fmt.Errorf("image %d of %d bytes differs from what the entry states", i, images[i].Content.Len())
 		}
 		if int(le.Uint64(entry[16:])) != len(images[i].Strings) {
