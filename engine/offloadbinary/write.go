@@ -29,7 +29,7 @@ func Write(sink content.Sink, version int, images []Image) (err error) {
 		return fmt.Errorf("%d images: more than the %d that readers accept", len(images), limits.Found/2)
 	}
 	for i := range images {
-		for _, s := range images[i].Strings {
+		for _, s := range images[i].Properties {
 			if strings.ContainsRune(s.Key, 0) || !v.values && strings.ContainsRune(s.Value, 0) {
 				return fmt.Errorf("property %q of image %d of %d: contains a NUL", s.Key, i+1, len(images))
 			}
@@ -149,11 +149,11 @@ func newPackage(version int, images []Image) (*layout, error) {
 	p := &layout{number: version, version: &versions[version], images: images, strings: object.NewStringTable()}
 	records, contents := 0, int64(0)
 	for i := range images {
-		for _, s := range images[i].Strings {
+		for _, s := range images[i].Properties {
 			p.strings.Add([]byte(s.Key))
 			p.strings.Add([]byte(s.Value))
 		}
-		records += len(images[i].Strings)
+		records += len(images[i].Properties)
 		contents += images[i].Content.Len()
 	}
 	if err := p.strings.Finish(); err != nil {
@@ -186,9 +186,9 @@ func (p *layout) head() []byte {
 	for i := range p.images {
 		img := &p.images[i]
 		head, _ = binary.Append(head, le, entry{
-			uint16(img.Kind), uint16(img.Offload), img.Flags, uint64(records), uint64(len(img.Strings)), uint64(at), uint64(img.Content.Len()),
+			uint16(img.Kind), uint16(img.Offload), img.Flags, uint64(records), uint64(len(img.Properties)), uint64(at), uint64(img.Content.Len()),
 		})
-		records += p.record * len(img.Strings)
+		records += p.record * len(img.Properties)
 		at += img.Content.Len()
 	}
 	n := 0
@@ -197,7 +197,7 @@ func (p *layout) head() []byte {
 		return uint64(p.stringsAt) + uint64(p.strings.Offset(n-1))
 	}
 	for i := range p.images {
-		for _, s := range p.images[i].Strings {
+		for _, s := range p.images[i].Properties {
 			head = le.AppendUint64(head, next())
 			head = le.AppendUint64(head, next())
 			if p.values {

@@ -332,7 +332,7 @@ func TestPackages(t *testing.T) {
 	image := func(arch, body string) offloadbinary.Image {
 		return offloadbinary.Image{
 			Kind: offloadbinary.Object, Offload: offloadbinary.OpenMP, Content: content.Memory([]byte(body)),
-			Strings: []offloadbinary.String{{Key: "arch", Value: arch}, {Key: "triple", Value: "amdgcn-amd-amdhsa"}},
+			Properties: offloadbinary.Properties{{Key: "arch", Value: arch}, {Key: "triple", Value: "amdgcn-amd-amdhsa"}},
 		}
 	}
 	for version := 1; version <= 2; version++ {

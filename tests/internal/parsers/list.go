@@ -444,8 +444,8 @@ func samePackage(data []byte, images []offloadbinary.Image) error {
 		if !bytes.Equal(data[from:from+size], images[i].Content.Mapped(guard.Inside)) || uint16(images[i].Kind) != le.Uint16(entry) || uint16(images[i].Offload) != le.Uint16(entry[2:]) {
 			return fmt.Errorf("image %d of %d bytes differs from what the entry states", i, images[i].Content.Len())
 		}
-		if int(le.Uint64(entry[16:])) != len(images[i].Strings) {
-			return fmt.Errorf("image %d has %d properties, the entry states %d", i, len(images[i].Strings), le.Uint64(entry[16:]))
+		if int(le.Uint64(entry[16:])) != len(images[i].Properties) {
+			return fmt.Errorf("image %d has %d properties, the entry states %d", i, len(images[i].Properties), le.Uint64(entry[16:]))
 		}
 	}
 	return nil
