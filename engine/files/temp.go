@@ -2,6 +2,7 @@ package files
 
 import (
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"io/fs"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -101,9 +103,16 @@ func createTemp(dir string, mode fs.FileMode) (f *os.File, name string, err erro
 	return f, name, nil
 }
 
+// errAppendOnly is the error for a temporary name in a directory in which files can be created, but not renamed or
+// removed.
+var errAppendOnly = fmt.Errorf("the directory only permits new files: %w", syscall.EPERM)
+
 // tempName calls create with random names in dir until one is new. inode is that of the file
 // that gets the name, or noInode.
 func tempName(dir string, inode uint64, create func(name string) error) (string, error) {
+	if appendOnly(dir) {
+		return "", errAppendOnly
+	}
 	protect()
 	removeStale(dir)
 	for {
