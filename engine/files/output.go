@@ -396,7 +396,7 @@ func (o *Output) Close() error {
 	}
 	if o.temp == "" {
 		err := o.nameTemp()
-		if errors.Is(err, errAppendOnly) {
+		if errors.Is(err, appendOnlyError{}) {
 			return o.err // Commit closes the file
 		}
 		o.fail(err)
@@ -498,7 +498,7 @@ func (o *Output) rename() error {
 		if errors.Is(err, fs.ErrExist) {
 			err = o.nameTemp()
 		}
-		if errors.Is(err, errAppendOnly) && o.exists {
+		if errors.Is(err, appendOnlyError{}) && o.exists {
 			o.inPlace = true
 			return nil
 		}
