@@ -23,6 +23,7 @@ import (
 	_ "github.com/rules-offload/rules_offload/internal/cmd/stack" // grows the stack of main once
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/scratch"
 )
 
 func main() {
@@ -52,6 +53,7 @@ func interruptible() (context.Context, func()) {
 			cancel()
 			second := (<-signals).(syscall.Signal)
 			signal.Reset(second)
+			scratch.RemoveAll()
 			syscall.Kill(os.Getpid(), second)
 			time.Sleep(time.Second)    // it takes effect meanwhile,
 			os.Exit(128 + int(second)) // unless the process was started with it ignored
@@ -89,6 +91,7 @@ func runOnce(ctx context.Context, protect func()) int {
 		LookupEnv: os.LookupEnv,
 		Color:     colors && os.Getenv("NO_COLOR") == "",
 		Protect:   protect,
+		Memory:    availableMemory,
 	}
 	if shows {
 		progress := startProgress(os.Stderr)

@@ -78,7 +78,7 @@ func (s *pieces) spill(b []byte, off int64) (piece, error) {
 	if s.spilled == nil {
 		f, name, err := createTemp(s.dir, 0o600)
 		if err != nil {
-			return piece{}, err
+			return piece{}, fileError(s.dir, err)
 		}
 		if name != "" {
 			os.Remove(name)

@@ -29,6 +29,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/link"
 	"github.com/rules-offload/rules_offload/internal/link/devicelink"
 	"github.com/rules-offload/rules_offload/internal/link/process"
+	"github.com/rules-offload/rules_offload/internal/storage/scratch"
 )
 
 // Run runs a command line and returns its exit code.
@@ -159,12 +160,12 @@ func (w *wrapper) run(ctx context.Context) error {
 	}
 	opt.Temp = filepath.Join(os.TempDir(), "offload-dry-run")
 	if !opt.DryRun {
-		temp, err := os.MkdirTemp("", "offload-link-")
+		temp, err := scratch.New("offload-link-")
 		if err != nil {
 			return err
 		}
-		defer os.RemoveAll(temp)
-		opt.Temp = temp
+		defer temp.Remove()
+		opt.Temp, opt.Env = temp.Path, temp.Environment(opt.Env)
 	}
 	opt.Names = link.Names{Files: devicelink.Names{Dir: opt.Temp}, Images: devicelink.Names{Dir: opt.Temp}}
 	if opt.SaveTemps {

@@ -63,4 +63,6 @@ var compileVerb = verb{
 
 // IsCompile reports whether arguments run a compiler. In these, @file
 // is for the compiler.
-func IsCompile(args []string) bool { return len(args) > 0 && args[0] == compileVerb.name }
+func IsCompile(args []string) bool {
+	return len(args) > 0 && (args[0] == compileVerb.name || args[0] == launchVerb.name)
+}

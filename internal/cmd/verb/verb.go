@@ -31,6 +31,8 @@ type verb struct {
 	examples []example
 	// onlyOutputs is set if the verb starts no processes, and writes no files but outputs of its Session.
 	onlyOutputs bool
+	// command is set if the operands are a command: flags end at the first of them.
+	command bool
 	// flags defines the flags of one call, at their defaults, and returns what runs it. The name
 	// of a flag's value is between backquotes in its usage.
 	flags func(*flagSet) runner
@@ -82,6 +84,7 @@ func sections() []section {
 		{"Device code in any file", []*verb{&inspectVerb, &reportVerb, &diffVerb, &extractVerb}},
 		{"Installed libraries", []*verb{&pruneVerb, &kpackListVerb, &kpackExtractVerb, &kpackVerifyVerb, &kpackSplitVerb, &kpackMergeVerb, &wheelSplitVerb, &wheelMergeVerb, &wheelPruneVerb}},
 		{"Objects and links", []*verb{&packVerb, &embedVerb, &ccDataVerb, &registerVerb, &linkVerb, &isolateVerb, &requireVerb, &splitDebugVerb}},
+		{"Compilations without Bazel", []*verb{&launchVerb, &cacheStatsVerb, &cacheClearVerb, &cacheTrimVerb, &cacheVerifyVerb}},
 		{"Steps of Bazel rules", []*verb{&compressPartVerb, &compressPlanVerb, &assembleVerb, &compileVerb, &linkDeviceVerb, &deviceDepsVerb}},
 		{"Installation", []*verb{&completionVerb, manVerb()}},
 	}
@@ -301,7 +304,7 @@ func (v *verb) run(ctx context.Context, call *command.Call) error {
 
 // prepare returns what runs a call, and its flags, defined and at their defaults.
 func (v *verb) prepare() (runner, *flagSet) {
-	flags := &flagSet{}
+	flags := &flagSet{command: v.command}
 	flags.Init(v.name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // messages are printed once, by exit
 	flags.Usage = func() {}

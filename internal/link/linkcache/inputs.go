@@ -1,103 +1,78 @@
 package linkcache
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/link/process"
 )
 
-// fileState is the state of a file. If it is equal, the file is unchanged.
-type fileState struct {
-	name     string
-	size     int64
-	modified int64 // in nanoseconds
+// used is a file that a key covers.
+type used struct {
+	fileState
+	digest Key
+	// settled reports whether a later change of the file changes its state.
+	settled bool
 }
 
-func stateOf(name string) (fileState, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return fileState{}, err
+// unchanged reports whether the file has the same content as when it was hashed.
+func (u *used) unchanged() bool {
+	now, err := stateOf(u.name)
+	if err != nil || now != u.fileState {
+		return false
 	}
-	if !info.Mode().IsRegular() {
-		return fileState{}, fmt.Errorf("%s %w", name, errUnknown)
+	if u.settled {
+		return true
 	}
-	return fileState{name, info.Size(), info.ModTime().UnixNano()}, nil
+	_, digest, err := digestOf(u.name)
+	return err == nil && digest == u.digest
 }
 
-// file adds the content of a regular file, and of the members of a thin archive. role describes the
-// use of the file in the command. file returns the first bytes of the file.
+// add adds the use of a file in the command, and the digest of its content.
+func (k *keyer) add(role string, file used) {
+	k.hash.text(role)
+	k.hash.text(string(file.digest[:]))
+	k.read = append(k.read, file)
+}
+
+// file adds the content of a regular file. role describes the use of the file in the command. file returns
+// the first bytes of the file.
 func (k *keyer) file(role, name string) (head []byte, err error) {
 	state, err := stateOf(name)
 	if err != nil {
 		return nil, err
 	}
-	if head, err = k.hash.file(role, name); err != nil {
+	start := time.Now()
+	head, digest, err := digestOf(name)
+	if err != nil {
 		return nil, err
 	}
-	k.read = append(k.read, state)
-	if bytes.HasPrefix(head, []byte("!<thin>\n")) {
-		return head, k.members(name)
-	}
+	k.add(role, used{state, digest, state.settled(start)})
 	return head, nil
 }
 
-// members adds the files of the members of a thin archive.
-func (k *keyer) members(name string) error {
-	data, err := os.ReadFile(name)
+// linked adds the content of an input of the linker, and finds the files that it names. It fails for text,
+// which linkers read as a script that can name other files.
+func (k *keyer) linked(role, name string) error {
+	head, err := k.file(role, name)
 	if err != nil {
 		return err
 	}
-	archive, err := ar.Parse(data)
-	if err != nil {
-		return err
+	if !isObject(head) && !ar.Is(head) {
+		return errUnknown
 	}
-	for member, err := range archive.Members() {
-		if err != nil {
-			return err
-		}
-		if !member.Thin {
-			continue
-		}
-		head, err := k.file(member.Name, ar.MemberPath(name, member.Name))
-		if err != nil || !isObject(head) {
-			return fmt.Errorf("%s(%s) %w", name, member.Name, errUnknown)
-		}
+	if err := k.search(name); err != nil {
+		return errUnknown
 	}
 	return nil
 }
 
-// linked is file for an input of the linker. It fails for text, which linkers read as a script that
-// can name other files.
-func (k *keyer) linked(role, name string) error {
-	head, err := k.file(role, name)
-	if err == nil && !isObject(head) && !bytes.HasPrefix(head, []byte("!<arch>\n")) && !bytes.HasPrefix(head, []byte("!<thin>\n")) {
-		return errUnknown
-	}
-	return err
-}
-
-// isObject reports whether a file with these first bytes is ELF or bitcode.
-func isObject(head []byte) bool {
-	for _, magic := range []string{elf.Magic, "BC\xc0\xde", "\xde\xc0\x17\x0b"} {
-		if bytes.HasPrefix(head, []byte(magic)) {
-			return true
-		}
-	}
-	return false
-}
-
 // files adds the files that the words of a linker's command name: inputs, values of options, and
-// libraries.
+// libraries, also those that inputs name.
 func (k *keyer) files(words []string) error {
 	search := k.libraryDirs(words)
 	for i := 0; i < len(words); i++ {
@@ -122,7 +97,7 @@ func (k *keyer) files(words []string) error {
 			return err
 		}
 	}
-	return nil
+	return k.dependent(search)
 }
 
 // input adds a word that is not an option: an input, or the value of an option.
@@ -242,118 +217,35 @@ func (k *keyer) libraryDirs(words []string) (dirs []string) {
 
 // library adds all files that -l can find.
 func (k *keyer) library(name string, search []string) error {
-	names := []string{"lib" + name + ".so", "lib" + name + ".a"}
 	if exact, ok := strings.CutPrefix(name, ":"); ok {
-		names = []string{exact}
+		return k.anyOf(libraryNames(search, exact))
 	}
-	found := false
-	for _, dir := range search {
+	return k.anyOf(libraryNames(search, "lib"+name+".so", "lib"+name+".a"))
+}
+
+// libraryNames returns the paths of files with some names in each directory, in the order in which a linker
+// looks for them.
+func libraryNames(dirs []string, names ...string) (paths []string) {
+	for _, dir := range dirs {
 		for _, name := range names {
-			name = filepath.Join(dir, name)
-			err := k.linked(name, name)
-			if err != nil && !missing(err) {
-				return err
-			}
-			found = found || err == nil
+			paths = append(paths, filepath.Join(dir, name))
 		}
+	}
+	return paths
+}
+
+// anyOf adds those inputs of the linker that exist, at least one.
+func (k *keyer) anyOf(names []string) error {
+	found := false
+	for _, name := range names {
+		err := k.linked(name, name)
+		if err != nil && !missing(err) {
+			return err
+		}
+		found = found || err == nil
 	}
 	if !found {
 		return errUnknown
 	}
 	return nil
-}
-
-// program adds a program and its shared libraries by their paths, sizes and times. A script is added
-// by its content; the programs that it runs must be those that -### lists.
-func (k *keyer) program(name string) error {
-	real, err := filepath.EvalSymlinks(k.path(name))
-	if err != nil {
-		return err
-	}
-	if err := k.installed(real); err != nil {
-		return err
-	}
-	f, err := os.Open(real)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	var head [4]byte
-	if _, err := io.ReadFull(f, head[:]); err != nil {
-		return err
-	}
-	if bytes.HasPrefix(head[:], []byte("#!")) {
-		_, err := k.file("script", real)
-		return err
-	}
-	loader, err := loaderOf(f)
-	if err != nil || loader == "" {
-		return err
-	}
-	var printed bytes.Buffer
-	list := process.Command{Args: []string{loader, "--list", real}, Env: k.link.Env, Dir: k.link.Dir, Stdout: &printed}
-	if err := list.Run(k.ctx); err != nil {
-		return err
-	}
-	for line := range strings.Lines(printed.String()) {
-		if library, ok := loadedLibrary(line); !ok {
-			continue
-		} else if err := k.installed(library); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// installed adds a file by its path, size and time.
-func (k *keyer) installed(name string) error {
-	real, err := filepath.EvalSymlinks(name)
-	if err != nil {
-		return err
-	}
-	state, err := stateOf(real)
-	if err != nil {
-		return err
-	}
-	k.hash.text(fmt.Sprintf("%s %d %d", real, state.size, state.modified))
-	k.read = append(k.read, state)
-	return nil
-}
-
-// loaderOf returns the program that loads the shared libraries of a 64-bit little-endian ELF program,
-// or "" for one that has none.
-func loaderOf(r io.ReaderAt) (string, error) {
-	le, header := binary.LittleEndian, make([]byte, elf.HeaderSize)
-	if _, err := r.ReadAt(header, 0); err != nil {
-		return "", err
-	}
-	if string(header[:6]) != elf.Magic+"\x02\x01" || le.Uint16(header[54:]) != elf.SegmentSize {
-		return "", errUnknown
-	}
-	table := make([]byte, elf.SegmentSize*int(le.Uint16(header[56:])))
-	if _, err := r.ReadAt(table, int64(le.Uint64(header[32:]))); err != nil {
-		return "", err
-	}
-	for ; len(table) > 0; table = table[elf.SegmentSize:] {
-		if le.Uint32(table) == elf.PtInterp {
-			name := make([]byte, min(le.Uint64(table[32:]), 4096))
-			_, err := r.ReadAt(name, int64(le.Uint64(table[8:])))
-			return string(bytes.TrimRight(name, "\x00")), err
-		}
-	}
-	return "", nil
-}
-
-// loadedLibrary returns the path in a line of a loader's list: "NAME => PATH (ADDRESS)" or
-// "PATH (ADDRESS)".
-func loadedLibrary(line string) (path string, ok bool) {
-	line = strings.TrimSpace(line)
-	if _, after, found := strings.Cut(line, " => "); found {
-		line = after
-	}
-	i := strings.LastIndex(line, " (")
-	if i < 0 || !strings.HasPrefix(line, "/") {
-		return "", false
-	}
-	return line[:i], true
 }

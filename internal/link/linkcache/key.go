@@ -17,14 +17,14 @@ type Link struct {
 	// Key is the hash of everything that the result depends on.
 	Key Key
 
-	read []fileState
+	read []used
 }
 
 // Files returns the paths of the files that the key covers, without symbolic links for programs and
 // their libraries.
 func (l *Link) Files() (names []string) {
-	for _, state := range l.read {
-		names = append(names, state.name)
+	for _, file := range l.read {
+		names = append(names, file.name)
 	}
 	return names
 }
@@ -32,20 +32,17 @@ func (l *Link) Files() (names []string) {
 // Unchanged reports whether all files that the key covers are still the same. Call it after the
 // link and before [Store.Put].
 func (l *Link) Unchanged() bool {
-	return !slices.ContainsFunc(l.read, func(before fileState) bool {
-		now, err := stateOf(before.name)
-		return err != nil || now != before
-	})
+	return !slices.ContainsFunc(l.read, func(file used) bool { return !file.unchanged() })
 }
 
 // Identify returns the key of a device link: the hash of the content of its inputs and of all files
-// that its commands name, of the libraries that it searches, of the commands that clang runs for it,
-// and of the programs of these with their shared libraries. It runs clang with -### to list the
-// commands.
+// that its commands or its inputs name, of the libraries that it searches, of the commands that clang runs
+// for it, and of the programs of these with their shared libraries. It runs clang with -### to list the
+// commands. memory, if not nil, remembers digests of programs.
 //
 // It returns nil for a link that cannot be cached: clang cannot list its commands, it writes other
 // files than its image, or it may read a file that Identify cannot find.
-func Identify(ctx context.Context, link process.Command, inputs []string, output string) (*Link, error) {
+func Identify(ctx context.Context, link process.Command, inputs []string, output string, memory Memory) (*Link, error) {
 	if uncacheable(link.Args) || loaderChanged(link.Env) {
 		return nil, nil
 	}
@@ -59,8 +56,11 @@ func Identify(ctx context.Context, link process.Command, inputs []string, output
 	} else if err != nil {
 		return nil, err
 	}
-	k := keyer{ctx: ctx, link: link, hash: newHasher(), temporary: map[string]bool{output: true}}
-	k.hash.text("device link 2")
+	k := keyer{
+		ctx: ctx, link: link, memory: memory, hash: newHasher(),
+		temporary: map[string]bool{output: true}, searched: map[string]bool{},
+	}
+	k.hash.text("device link 3")
 	// The names of these files differ in each call.
 	names := []string{output, "OUTPUT"}
 	for i, input := range inputs {
@@ -153,8 +153,11 @@ type keyer struct {
 	link      process.Command
 	hash      hasher
 	rename    *strings.Replacer
+	memory    Memory
 	temporary map[string]bool // inputs and output
-	read      []fileState
+	read      []used
+	searched  map[string]bool // inputs whose content was searched for names of files
+	libraries []string        // that inputs name
 }
 
 // path returns the path of a file that a command names.

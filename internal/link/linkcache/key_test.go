@@ -10,7 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/link/process"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
 // fakeLLVM writes a clang that lists a link by ld.lld with its own arguments, and an ld.lld that
@@ -52,7 +56,18 @@ func write(t *testing.T, name, content string) {
 	}
 }
 
-const elfFile = "\x7fELF"
+// elfFile is an object without sections.
+const elfFile = "\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x3e\x00\x01\x00\x00\x00" +
+	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
+	"\x00\x00\x00\x00\x40\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+
+// depending returns an object that names libraries, as #pragma comment(lib) does.
+func depending(t *testing.T, libraries ...string) string {
+	t.Helper()
+	b := object.NewBuilder(elf.MachineAMDGPU)
+	b.Section(object.BuilderSection{Name: ".deplibs", Type: elf.ShtDependent, Align: 1, Content: content.Memory([]byte(strings.Join(libraries, "\x00") + "\x00"))})
+	return string(fixture.Bytes(t, b.Write))
+}
 
 // keys returns a function that identifies the link of DIR/in.o with some arguments. In arguments,
 // DIR is the directory.
@@ -68,7 +83,7 @@ func keys(t *testing.T) (dir string, identify func(args ...string) *Link) {
 		for _, arg := range args {
 			command.Args = append(command.Args, strings.ReplaceAll(arg, "DIR", dir))
 		}
-		link, err := Identify(t.Context(), command, []string{input}, output)
+		link, err := Identify(t.Context(), command, []string{input}, output, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,6 +116,14 @@ func TestKeyOfFiles(t *testing.T) {
 		{"profile", "-mllvm=-some-file=DIR/profile"},
 		{"members/a.o", "DIR/thin.a"},
 		{"members/a.o", "-LDIR -lthin"},
+		{"libs/libfoo.a", "-LDIR/libs foo.o"},
+		{"libs/libfoo.so", "DIR/foo.o -Llibs"},
+		{"libs/foo", "foo.o --library-path=libs"},
+		{"foo", "foo.o"},
+		{"libs/libfoo.a", "-LDIR/libs whole.a"},
+		{"libs/libfoo.a", "-LDIR/libs -LDIR -lwhole"},
+		{"libs/libfoo.a", "-LDIR/libs thinfoo.a"},
+		{"libs/libfoo.a", "-LDIR/libs -LDIR second.o"},
 	} {
 		t.Run(test.file+" "+test.args, func(t *testing.T) {
 			dir, identify := keys(t)
@@ -116,6 +139,13 @@ func TestKeyOfFiles(t *testing.T) {
 			}
 			write(t, filepath.Join(dir, "thin.a"), thinArchive("members/a.o/"))
 			write(t, filepath.Join(dir, "libthin.a"), thinArchive("members/a.o/"))
+			write(t, filepath.Join(dir, "foo.o"), depending(t, "foo"))
+			write(t, filepath.Join(dir, "second.o"), depending(t, "missing.o", "whole", "whole"))
+			write(t, filepath.Join(dir, "missing.o"), elfFile)
+			write(t, filepath.Join(dir, "thinfoo.a"), thinArchive("foo.o/"))
+			for _, name := range []string{"whole.a", "libwhole.a"} {
+				write(t, filepath.Join(dir, name), string(fixture.Archive(t, "a.o", elfFile, "notes", "text", "foo.o", depending(t, "foo"))))
+			}
 			write(t, filepath.Join(dir, "members/a.o"), elfFile+"a")
 			first := identify(args...)
 			if first == nil {
@@ -160,11 +190,15 @@ func TestNewFiles(t *testing.T) {
 		{"first/libfoo.a", "-LDIR/first -LDIR/libs -lfoo"},
 		{"libs/libfoo.so", "-LDIR/libs -lfoo"},
 		{"map", "--version-script=map"},
+		{"first/libfoo.a", "-LDIR/first -LDIR/libs foo.o"},
+		{"libs/foo", "-LDIR/libs foo.o"},
+		{"foo", "-LDIR/libs foo.o"},
 	} {
-		t.Run(test.file, func(t *testing.T) {
+		t.Run(test.file+" "+test.args, func(t *testing.T) {
 			dir, identify := keys(t)
 			args := strings.Fields(test.args)
 			write(t, filepath.Join(dir, "libs/libfoo.a"), elfFile)
+			write(t, filepath.Join(dir, "foo.o"), depending(t, "foo"))
 			first := identify(args...)
 			write(t, filepath.Join(dir, test.file), elfFile)
 			if second := identify(args...); first == nil || second == nil || first.Key == second.Key {
@@ -180,15 +214,21 @@ func TestUncacheable(t *testing.T) {
 	for name, content := range map[string]string{
 		"response": "--gc-sections", "script": "INPUT(/other.o)", "dir/file": "", "thin.a": thinArchive("missing.o/"),
 		"text.a": thinArchive("script/"), "libtext.a": "GROUP(x)", "libthin.a": thinArchive("missing.o/"),
+		"cut.o": elfFile[:20], "cut.bc": "BC\xc0\xde\x35", "cut.a": "!<arch>\nx",
 	} {
 		write(t, filepath.Join(dir, name), content)
 	}
+	write(t, filepath.Join(dir, "foo.o"), depending(t, "foo"))
+	write(t, filepath.Join(dir, "script.o"), depending(t, "script"))
+	write(t, filepath.Join(dir, "empty.o"), depending(t, ""))
+	write(t, filepath.Join(dir, "foo.a"), string(fixture.Archive(t, "foo.o", depending(t, "foo"))))
 	if identify("--gc-sections") == nil {
 		t.Fatal("plain link: got no key, want one")
 	}
 	for _, args := range []string{
 		"@response", "@DIR/response", "@missing", "-Wl,@response", "-Wl,--gc-sections,@DIR/response",
 		"script", "DIR/script", "-T script", "-Tscript", "--script=script", "thin.a", "text.a", "-LDIR -lthin", "-LDIR -ltext",
+		"foo.o", "foo.a", "script.o", "empty.o", "cut.o", "cut.bc", "cut.a",
 		"dir", "--some-file=dir", "/dev/null", "--some-file=/dev/null", "-lmissing", "-LDIR -lmissing",
 		"-Map=x", "--Map x", "-Wl,-Map,x", "--save-temps", "-plugin-opt=save-temps", "-plugin-opt save-temps", "-plugin-opt=obj-path=x",
 		"--dependency-file=x", "--reproduce=x", "--print-map", "-ftime-trace", "-t", "-M", "--load-pass-plugin=x.so", "-mllvm=-load=x.so",
@@ -242,7 +282,7 @@ func TestSharedLibraries(t *testing.T) {
 	if err := k.program("/bin/sh"); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(k.read, func(f fileState) bool { return strings.Contains(filepath.Base(f.name), "libc") }) {
+	if !slices.ContainsFunc(k.read, func(f used) bool { return strings.Contains(filepath.Base(f.name), "libc") }) {
 		t.Errorf("got %v, want also the C library", k.read)
 	}
 	for line, want := range map[string]string{
@@ -257,12 +297,174 @@ func TestSharedLibraries(t *testing.T) {
 	}
 }
 
+// TestPrograms replaces programs: a key covers their content, not their times.
+func TestPrograms(t *testing.T) {
+	for _, name := range []string{"llvm/clang", "llvm/ld.lld"} {
+		t.Run(name, func(t *testing.T) {
+			dir, identify := keys(t)
+			name := filepath.Join(dir, name)
+			before, err := os.Stat(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first := identify()
+			later := before.ModTime().Add(time.Hour)
+			if err := os.Chtimes(name, later, later); err != nil {
+				t.Fatal(err)
+			}
+			if again := identify(); again == nil || again.Key != first.Key {
+				t.Error("a new time: got another key, want the same")
+			}
+			script, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var changed [2]*Link
+			for i, comment := range []string{"# one", "# two"} {
+				write(t, name, string(script)+comment)
+				if err := os.Chtimes(name, later, later); err != nil {
+					t.Fatal(err)
+				}
+				changed[i] = identify()
+			}
+			if changed[0].Key == changed[1].Key {
+				t.Error("another content with equal size and time: got the same key, want another one")
+			}
+		})
+	}
+}
+
+// memory is a Memory that counts.
+type memory struct {
+	values            map[Key][]byte
+	recalled, missing int
+}
+
+func (m *memory) Recall(key Key) ([]byte, bool) {
+	value, found := m.values[key]
+	if found {
+		m.recalled++
+	} else {
+		m.missing++
+	}
+	return value, found
+}
+
+func (m *memory) Remember(key Key, value []byte) { m.values[key] = value }
+
+// TestMemory checks that the digest of a program is remembered for its state, and only if a change would
+// change the state.
+func TestMemory(t *testing.T) {
+	m := &memory{values: map[Key][]byte{}}
+	hash := func(name string) Key {
+		t.Helper()
+		k := keyer{ctx: t.Context(), memory: m, hash: newHasher()}
+		if err := k.installed(name); err != nil {
+			t.Fatal(err)
+		}
+		return k.hash.key()
+	}
+	settledFile := "/bin/sh"
+	first := hash(settledFile)
+	if len(m.values) != 1 || m.missing != 1 {
+		t.Fatalf("got %d values after %d questions, want 1 and 1", len(m.values), m.missing)
+	}
+	if hash(settledFile) != first || m.recalled != 1 {
+		t.Error("the same program: got another key, or no remembered digest")
+	}
+	for key := range m.values {
+		m.values[key] = make([]byte, len(Key{}))
+	}
+	if hash(settledFile) == first {
+		t.Error("got the digest of the content, want the remembered one")
+	}
+	// A file that was just written can change again without another state.
+	name := filepath.Join(t.TempDir(), "new")
+	write(t, name, "new")
+	hash(name)
+	if len(m.values) != 1 {
+		t.Error("a new file: got a remembered digest, want none")
+	}
+}
+
+// TestUnchanged checks that a change of a file with the same size and time is found, also in the moment
+// in which the file was hashed.
+func TestUnchanged(t *testing.T) {
+	dir, identify := keys(t)
+	name := filepath.Join(dir, "in.o")
+	link := identify()
+	before, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, name, elfFile+"INPUT")
+	if err := os.Chtimes(name, before.ModTime(), before.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	if link.Unchanged() {
+		t.Error("got Unchanged true, want false")
+	}
+	// Two contents in one state, as a file system with a slow clock has them.
+	state, err := stateOf(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, digest, err := digestOf(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		file used
+		want bool
+	}{
+		{used{state, digest, false}, true},
+		{used{state, Key{}, false}, false},
+		{used{state, digest, true}, true},
+	} {
+		if got := test.file.unchanged(); got != test.want {
+			t.Errorf("%v: got unchanged %t, want %t", test.file, got, test.want)
+		}
+	}
+	for _, file := range link.read {
+		if strings.HasPrefix(file.name, dir) && file.settled {
+			t.Errorf("%s was just written: got settled, want not", file.name)
+		}
+	}
+}
+
+// TestWarnings checks that a warning about the store is not stored with the output of a link.
+func TestWarnings(t *testing.T) {
+	dir := t.TempDir()
+	clang := fakeLLVM(t, filepath.Join(dir, "llvm"))
+	write(t, filepath.Join(dir, "in.o"), elfFile+"input")
+	s := Store{Dir: filepath.Join(dir, "cache"), Name: "CACHE"}
+	run := func(messages *bytes.Buffer) {
+		t.Helper()
+		link := process.Command{Args: []string{clang, "-o", "out.img", "in.o"}, Dir: dir, Env: []string{"PATH=/usr/bin:/bin", "LINKED=in.o"}, Stdout: messages, Stderr: messages}
+		if err := s.Run(t.Context(), link, []string{"in.o"}, "out.img", messages); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		messages := bytes.NewBufferString("warning: CACHE: earlier\n")
+		run(messages)
+		if got, want := messages.String(), "warning: CACHE: earlier\nlinked\n"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	var messages bytes.Buffer
+	run(&messages)
+	if got, want := messages.String(), "linked\n"; got != want {
+		t.Errorf("later: got %q, want %q", got, want)
+	}
+}
+
 // TestEnvironment changes variables of the environment.
 func TestEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	clang := fakeLLVM(t, filepath.Join(dir, "llvm"))
 	identify := func(env ...string) *Link {
-		link, err := Identify(t.Context(), process.Command{Args: []string{clang}, Env: append(env, "PATH=/usr/bin:/bin"), Dir: dir}, nil, "out")
+		link, err := Identify(t.Context(), process.Command{Args: []string{clang}, Env: append(env, "PATH=/usr/bin:/bin"), Dir: dir}, nil, "out", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

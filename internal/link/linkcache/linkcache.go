@@ -3,11 +3,14 @@
 //
 // # Layout
 //
-// DIR/v1/xx/KEY is one result. KEY has 64 hexadecimal digits, and xx is the first two of them. The file
-// has the image, then the output of the link, then a trailer of 56 bytes: the SHA-256 of both, the
-// sizes of both as 64-bit little-endian numbers, and a magic number. Each result is a transaction of
-// package files, so that processes that use the directory at the same time find it complete or not at
-// all. The time of a result is that of its last use.
+// DIR/v2/xx/KEY is one result. KEY has 64 hexadecimal digits, and xx is the first two of them. The file
+// has the image, then the output of the link, then a trailer of 88 bytes: the key, the sizes of both as
+// 64-bit little-endian numbers, a magic number, and the SHA-256 of all bytes before. Each result is a
+// transaction of package files, so that processes that use the directory at the same time find it complete
+// or not at all. The time of a result is that of its last use. A remembered value is a result without
+// an image.
+//
+// Files of the earlier layout, in DIR/v1, are never read, and are removed like results.
 package linkcache
 
 import (
@@ -28,6 +31,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/link/process"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
@@ -37,9 +41,10 @@ import (
 const defaultLimit = 5 << 30
 
 const (
-	version     = "v1"
-	magic       = "OFFLINK1"
-	trailerSize = sha256.Size + 8 + 8 + len(magic)
+	version     = "v2"
+	earlier     = "v1"
+	magic       = "OFFLINK2"
+	trailerSize = sha256.Size + 8 + 8 + len(magic) + sha256.Size
 	// maxMessages is the largest output of a link that is stored, in bytes.
 	maxMessages = 16 << 20
 )
@@ -64,7 +69,7 @@ type Store struct {
 // Run runs a device link that writes output, or copies its result from the store. link must print to
 // messages. Errors of the store are warnings in messages.
 func (s *Store) Run(ctx context.Context, link process.Command, inputs []string, output string, messages *bytes.Buffer) error {
-	identified, err := Identify(ctx, link, inputs, output)
+	identified, err := Identify(ctx, link, inputs, output, s)
 	if err != nil {
 		return err
 	}
@@ -83,13 +88,14 @@ func (s *Store) Run(ctx context.Context, link process.Command, inputs []string, 
 	if err != nil {
 		warn(err)
 	}
+	before := messages.Len() // warnings of this call
 	if err := link.Run(ctx); err != nil {
 		return err
 	}
 	if info, err := os.Stat(output); err != nil || info.Size() == 0 || !identified.Unchanged() {
 		return nil
 	}
-	if err := s.Put(identified.Key, output, messages.Bytes()); err != nil {
+	if err := s.Put(identified.Key, output, messages.Bytes()[before:]); err != nil {
 		warn(err)
 	}
 	return nil
@@ -104,18 +110,44 @@ func (s *Store) path(key Key) string {
 // link. found is false if the result is missing or damaged. A damaged result is
 // removed.
 func (s *Store) Get(key Key, output string) (messages []byte, found bool, err error) {
+	return s.get(key, func(image io.Reader) error {
+		out, err := os.Create(output)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(out, image)
+		return errors.Join(err, out.Close())
+	}, func() { os.Remove(output) })
+}
+
+// Recall implements Memory.
+func (s *Store) Recall(key Key) (value []byte, found bool) {
+	value, found, _ = s.get(key, func(image io.Reader) error {
+		_, err := io.Copy(io.Discard, image)
+		return err
+	}, func() {})
+	return value, found
+}
+
+// Remember implements Memory. If the store cannot be written, it remembers nothing.
+func (s *Store) Remember(key Key, value []byte) { _ = s.put(key, content.Memory(nil), value) }
+
+// get passes the image of a result to take. If the result turns out to be damaged, it calls discard. A
+// directory entry that is no regular file is no result.
+func (s *Store) get(key Key, take func(image io.Reader) error, discard func()) (messages []byte, found bool, err error) {
 	name := s.path(key)
-	f, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
+	info, err := os.Lstat(name) // to open a pipe may never end
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, false, ignoreMissing(err)
 	}
+	f, err := os.Open(name)
 	if err != nil {
-		return nil, false, err
+		return nil, false, ignoreMissing(err)
 	}
 	defer f.Close()
-	messages, err = extract(f, output)
+	messages, err = extract(f, key, take)
 	if errors.Is(err, errDamaged) {
-		os.Remove(output)
+		discard()
 		return nil, false, ignoreMissing(os.Remove(name))
 	}
 	if err != nil {
@@ -128,39 +160,44 @@ func (s *Store) Get(key Key, output string) (messages []byte, found bool, err er
 
 var errDamaged = errors.New("the cached result is damaged")
 
-// extract checks a result and writes its image.
-func extract(f *os.File, output string) (messages []byte, err error) {
+// trailer returns the end of a result without its hash.
+func trailer(key Key, image, messages int64) []byte {
+	b := append([]byte{}, key[:]...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(image))
+	b = binary.LittleEndian.AppendUint64(b, uint64(messages))
+	return append(b, magic...)
+}
+
+// extract checks a result. It passes the image to take before it checks the hash.
+func extract(f *os.File, key Key, take func(image io.Reader) error) (messages []byte, err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	var trailer [trailerSize]byte
-	if info.Size() < int64(trailerSize) {
+	total := info.Size() - int64(trailerSize)
+	if total < 0 {
 		return nil, errDamaged
 	}
-	if _, err := f.ReadAt(trailer[:], info.Size()-int64(trailerSize)); err != nil {
+	end := make([]byte, trailerSize)
+	if _, err := f.ReadAt(end, total); err != nil {
 		return nil, err
 	}
-	sum, rest := trailer[:sha256.Size], trailer[sha256.Size:]
-	image, printed := binary.LittleEndian.Uint64(rest), binary.LittleEndian.Uint64(rest[8:])
-	total := uint64(info.Size()) - uint64(trailerSize)
-	if string(rest[16:]) != magic || image > total || printed != total-image || printed > maxMessages {
+	end, sum := end[:trailerSize-sha256.Size], end[trailerSize-sha256.Size:]
+	image := int64(binary.LittleEndian.Uint64(end[sha256.Size:]))
+	printed := total - image
+	if image < 0 || printed < 0 || printed > maxMessages || !bytes.Equal(end, trailer(key, image, printed)) {
 		return nil, errDamaged
-	}
-	out, err := os.Create(output)
-	if err != nil {
-		return nil, err
 	}
 	hash := sha256.New()
-	if _, err = io.Copy(out, io.TeeReader(io.LimitReader(f, int64(image)), hash)); err == nil {
-		messages = make([]byte, printed)
-		if _, err = io.ReadFull(f, messages); err == nil {
-			hash.Write(messages)
-		}
-	}
-	if err = errors.Join(err, out.Close()); err != nil {
+	if err := take(io.TeeReader(io.LimitReader(f, image), hash)); err != nil {
 		return nil, err
 	}
+	messages = make([]byte, printed)
+	if _, err := io.ReadFull(f, messages); err != nil {
+		return nil, err
+	}
+	hash.Write(messages)
+	hash.Write(end)
 	if !bytes.Equal(hash.Sum(nil), sum) {
 		return nil, errDamaged
 	}
@@ -173,14 +210,27 @@ func (s *Store) Put(key Key, image string, messages []byte) error {
 	if len(messages) > maxMessages {
 		return nil
 	}
-	root := files.NewRoot("")
-	in, err := root.Open(image)
+	in, err := files.NewRoot("").Open(image)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
+	if err := s.put(key, in.All(), messages); err != nil {
+		return err
+	}
+	return s.trim()
+}
+
+// put stores a result. If another process removes the same result at the same time, it stores nothing.
+func (s *Store) put(key Key, image content.Content, messages []byte) error {
 	name := s.path(key)
-	err = root.Write(context.Background(), func(outputs *files.Outputs) error {
+	// Outputs are written through links and into pipes.
+	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
+		if err := ignoreMissing(os.Remove(name)); err != nil {
+			return err
+		}
+	}
+	return ignoreMissing(files.NewRoot("").Write(context.Background(), func(outputs *files.Outputs) error {
 		if err := outputs.MakeDir(filepath.Dir(name)); err != nil {
 			return err
 		}
@@ -188,23 +238,17 @@ func (s *Store) Put(key Key, image string, messages []byte) error {
 		if err != nil {
 			return err
 		}
+		end := trailer(key, image.Len(), int64(len(messages)))
 		hash := sha256.New()
-		hash.Write(in.Mapped(guard.Inside))
-		hash.Write(messages)
-		end := append(slices.Clone(messages), hash.Sum(nil)...)
-		end = binary.LittleEndian.AppendUint64(end, uint64(in.Size()))
-		end = binary.LittleEndian.AppendUint64(end, uint64(len(messages)))
-		if err := out.Append(in.All()); err != nil {
+		for _, b := range [][]byte{image.Mapped(guard.Inside), messages, end} {
+			hash.Write(b)
+		}
+		if err := out.Append(image); err != nil {
 			return err
 		}
-		_, err = out.Write(append(end, magic...))
+		_, err = out.Write(slices.Concat(messages, end, hash.Sum(nil)))
 		return err
-	})
-	// If another process removes the same result at the same time, nothing is stored.
-	if err := ignoreMissing(err); err != nil {
-		return err
-	}
-	return s.trim()
+	}))
 }
 
 // result is a file of the store.
@@ -242,14 +286,27 @@ func (s *Store) trim() error {
 	return nil
 }
 
-// results returns the results in the store. It skips files with other names.
+// results returns the results in the store, also those of the earlier layout. It skips files with other
+// names.
 func (s *Store) results() (results []result, err error) {
-	dirs, err := os.ReadDir(filepath.Join(s.Dir, version))
+	for _, version := range []string{version, earlier} {
+		list, err := resultsIn(filepath.Join(s.Dir, version))
+		if err := ignoreMissing(err); err != nil {
+			return nil, err
+		}
+		results = append(results, list...)
+	}
+	return results, nil
+}
+
+// resultsIn returns the results in the directory of a layout.
+func resultsIn(parent string) (results []result, err error) {
+	dirs, err := os.ReadDir(parent)
 	if err != nil {
 		return nil, err
 	}
 	for _, dir := range dirs {
-		name := filepath.Join(s.Dir, version, dir.Name())
+		name := filepath.Join(parent, dir.Name())
 		entries, err := os.ReadDir(name)
 		if err != nil && !dir.IsDir() {
 			continue
@@ -297,26 +354,24 @@ func (h hasher) text(s string) {
 	io.WriteString(h, s)
 }
 
-// file adds the role and the content of a file, and returns its first bytes.
-func (h hasher) file(role, name string) (head []byte, err error) {
+// key returns the hash of everything that was added.
+func (h hasher) key() Key { return Key(h.Sum(nil)) }
+
+// digestOf returns the hash of the content of a file, and its first bytes.
+func digestOf(name string) (head []byte, digest Key, err error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, Key{}, err
 	}
 	defer f.Close()
 	head = make([]byte, 16)
 	n, err := f.ReadAt(head, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, Key{}, err
 	}
-	content := sha256.New()
-	if _, err := io.Copy(content, f); err != nil {
-		return nil, err
+	hash := sha256.New()
+	if _, err := io.Copy(hash, f); err != nil {
+		return nil, Key{}, err
 	}
-	h.text(role)
-	h.text(string(content.Sum(nil)))
-	return head[:n], nil
+	return head[:n], Key(hash.Sum(nil)), nil
 }
-
-// key returns the hash of everything that was added.
-func (h hasher) key() Key { return Key(h.Sum(nil)) }

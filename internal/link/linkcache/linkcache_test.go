@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -154,7 +155,76 @@ func TestHash(t *testing.T) {
 	if a.key() == b.key() {
 		t.Error("got the same key for ab, c and a, bc; want different keys")
 	}
-	if _, err := a.file("role", filepath.Join(t.TempDir(), "missing")); err == nil {
-		t.Error("missing file: got no error, want one")
+}
+
+// TestMoved checks that the result of one key is none of another.
+func TestMoved(t *testing.T) {
+	dir := t.TempDir()
+	s := Store{Dir: dir}
+	image, output := filepath.Join(dir, "image"), filepath.Join(dir, "output")
+	write(t, image, "image")
+	if err := s.Put(key("a"), image, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.Remember(key("digest"), []byte("value"))
+	for _, from := range []string{"a", "digest"} {
+		data, err := os.ReadFile(s.path(key(from)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, s.path(key("b")), string(data))
+		if _, found, err := s.Get(key("b"), output); found || err != nil {
+			t.Errorf("result of %s as that of b: got found %t and error %v, want neither", from, found, err)
+		}
+		if value, found := s.Recall(key("b")); found {
+			t.Errorf("result of %s as that of b: got value %q, want none", from, value)
+		}
+	}
+	if value, found := s.Recall(key("digest")); !found || string(value) != "value" {
+		t.Errorf("got value %q, found %t, want %q", value, found, "value")
+	}
+}
+
+// TestNotRegular checks that a directory entry that is no regular file is no result, and that a link replaces
+// it where that is possible.
+func TestNotRegular(t *testing.T) {
+	for name, create := range map[string]func(name string) error{
+		"pipe":      func(name string) error { return syscall.Mkfifo(name, 0o666) },
+		"directory": func(name string) error { return os.MkdirAll(filepath.Join(name, "x"), 0o777) },
+		"link": func(name string) error {
+			s := Store{Dir: filepath.Join(filepath.Dir(name), "other")}
+			write(t, filepath.Join(filepath.Dir(name), "image"), "other")
+			if err := s.Put(key("x"), filepath.Join(filepath.Dir(name), "image"), nil); err != nil {
+				return err
+			}
+			return os.Symlink(s.path(key("x")), name)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := Store{Dir: filepath.Join(dir, "cache")}
+			entry := s.path(key("x"))
+			if err := os.MkdirAll(filepath.Dir(entry), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if err := create(entry); err != nil {
+				t.Fatal(err)
+			}
+			image, output := filepath.Join(dir, "image"), filepath.Join(dir, "output")
+			if _, found, err := s.Get(key("x"), output); found || err != nil {
+				t.Errorf("got found %t and error %v, want neither", found, err)
+			}
+			if _, found := s.Recall(key("x")); found {
+				t.Error("got a remembered value, want none")
+			}
+			write(t, image, "mine")
+			if err := s.Put(key("x"), image, nil); (err != nil) != (name == "directory") {
+				t.Errorf("Put: got error %v", err)
+			}
+			_, found, err := s.Get(key("x"), output)
+			if err != nil || found == (name == "directory") {
+				t.Errorf("after Put: got found %t and error %v", found, err)
+			}
+		})
 	}
 }

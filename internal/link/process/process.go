@@ -31,6 +31,9 @@ type Command struct {
 	// Responses is the directory for a response file with the arguments, if they are too
 	// long for a command line. "" means that the program reads no response files.
 	Responses string
+	// MaxMemory receives the largest resident size of the program, in bytes, where the system reports it. It
+	// may be nil.
+	MaxMemory *int64
 	// WindowsQuoting quotes the response file for programs of Windows.
 	WindowsQuoting bool
 }
@@ -70,6 +73,9 @@ func (p *Command) Run(ctx context.Context) error {
 	cmd.WaitDelay = time.Second // for processes that the program started
 	ownGroup(cmd)
 	err := cmd.Run()
+	if p.MaxMemory != nil && cmd.ProcessState != nil {
+		*p.MaxMemory = maxMemory(cmd.ProcessState)
+	}
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}

@@ -335,6 +335,8 @@ func FuzzBitcode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		Symbols(data)
+		DependentLibraries(data)
+		Assembly(data, func([]byte) {})
 		objects, err := EmbeddedObjects(data)
 		if err != nil && objects != nil {
 			t.Error("objects and an error")
@@ -374,9 +376,8 @@ func largeModule() []byte {
 		w.record(metaNode, i, i+1, i+2, i+3)
 	}
 	w.end()
-	const function = 12
 	for range 1000 {
-		w.enter(function, 4)
+		w.enter(functionBlock, 4)
 		w.data = append(w.data, make([]byte, 32<<10)...)
 		w.end()
 	}

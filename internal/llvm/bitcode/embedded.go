@@ -82,7 +82,7 @@ func EmbeddedObjects(data []byte) ([][]byte, error) {
 // with the references of the previous step, so that no part of a large module
 // stays in memory.
 func (m module) embedded() ([][]byte, error) {
-	nodes, err := m.namedNodes()
+	nodes, err := m.namedNodes(embeddedNode, maxEmbedded, []byte(embedding.OffloadSection))
 	if err != nil || len(nodes) == 0 {
 		return nil, err
 	}
@@ -176,39 +176,46 @@ func (t *stringTable) find(s string, found func(i uint64)) {
 	if !bytes.Contains(t.chars, []byte(s)) {
 		return
 	}
+	t.each(func(i uint64, text []byte) {
+		if string(text) == s {
+			found(i)
+		}
+	})
+}
+
+// each calls visit with the position and the bytes of each string.
+func (t *stringTable) each(visit func(i uint64, text []byte)) {
 	lengths, chars := t.lengths, t.chars
 	for i := range t.count {
 		n := lengths.vbr(6)
 		if lengths.err != nil || n > uint64(len(chars)) {
 			return
 		}
-		if string(chars[:n]) == s {
-			found(i)
-		}
+		visit(i, chars[:n])
 		chars = chars[n:]
 	}
 }
 
-// namedNodes returns the operands of llvm.embedded.objects, which are numbers
-// of metadata nodes.
-func (m module) namedNodes() (nodes []uint64, err error) {
+// namedNodes returns the operands of the named metadata name, which are numbers of metadata nodes, at
+// most the given number. If text is not nil, it returns none for a module whose strings do not contain it.
+func (m module) namedNodes(name string, most int, text []byte) (nodes []uint64, err error) {
 	named := false
 	err = m.metadata(func(c *cursor, code, _ uint64, strings *stringTable) {
 		switch code {
 		case metaStrings:
-			if !bytes.Contains(strings.chars, []byte(embedding.OffloadSection)) {
-				c.err = errDone // no node can name the section
+			if !bytes.Contains(strings.chars, text) {
+				c.err = errDone // no node can name the text
 			}
 		case metaName:
-			named = string(c.text()) == embeddedNode
+			named = string(c.text()) == name
 		case metaNamedNode:
 			for named {
 				v, ok := c.operand()
 				if !ok {
 					break
 				}
-				if len(nodes) == maxEmbedded {
-					c.fail("%s lists more than %d objects", embeddedNode, maxEmbedded)
+				if len(nodes) == most {
+					c.fail("%s lists more than %d nodes", name, most)
 					break
 				}
 				nodes = append(nodes, v)

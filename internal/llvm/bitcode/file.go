@@ -1,9 +1,10 @@
 // Package bitcode reads the parts of LLVM bitcode that offloading requires: the
-// symbols for an archive's index, and the images that clang embeds.
+// symbols for an archive's index, the images that clang embeds, and the libraries that
+// a module names.
 //
 // It follows the bitstream format and the records of LLVM's bitcode writer
 // (https://llvm.org/docs/BitCodeFormat.html), including those before the string
-// table (LLVM 4 and older). Function bodies are skipped. Input is not trusted:
+// table (LLVM 4 and older). Instructions are skipped. Input is not trusted:
 // every length is checked against the available bytes.
 package bitcode
 
@@ -16,6 +17,7 @@ const (
 	blockInfoBlock      = 0
 	moduleBlock         = 8
 	constantsBlock      = 11
+	functionBlock       = 12
 	identificationBlock = 13
 	valueSymtabBlock    = 14
 	metadataBlock       = 15
