@@ -7,8 +7,9 @@ import (
 )
 
 // workRequest is a message of Bazel, see worker_protocol.proto in internal/testing/workerproto. The two messages
-// are encoded and decoded here, and not with package proto: its descriptors would be read at each start
-// of a program that imports this package.
+// are encoded and decoded here, and not with package proto, whose descriptors would be read at each start of a
+// program that imports this package. Package protowire, which has only the encoding, imports a package that
+// reads and hashes parts of the program file before main: 0.09 ms of each start.
 type workRequest struct {
 	Request
 	cancel bool
