@@ -12,6 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/compression/longzstd"
 	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/limits"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
@@ -24,6 +25,9 @@ func Write(sink content.Sink, version int, images []Image) (err error) {
 		return err
 	}
 	v := &versions[version]
+	if len(images) > limits.Found/2 { // readers count a package for each
+		return fmt.Errorf("%d images: more than the %d that readers accept", len(images), limits.Found/2)
+	}
 	for i := range images {
 		for _, s := range images[i].Strings {
 			if strings.ContainsRune(s.Key, 0) || !v.values && strings.ContainsRune(s.Value, 0) {
@@ -61,6 +65,9 @@ func WriteCompressed(ctx context.Context, sink content.Sink, images []Image, c C
 	if c.Zlib && (c.Level < zlib.NoCompression || c.Level > zlib.BestCompression) {
 		return fmt.Errorf("invalid zlib compression level %d; expected a value in [0, 9]", c.Level)
 	}
+	if size := inflatedSize(images); size > limits.Inflated {
+		return fmt.Errorf("%d images of at least %d bytes: more than the %d bytes that readers decompress; compress the images in several offload binaries, or not at all", len(images), size, limits.Inflated)
+	}
 	var plain content.Buffer
 	if err := Write(&plain, CompressedVersion, images); err != nil {
 		return err
@@ -94,6 +101,14 @@ func WriteCompressed(ctx context.Context, sink content.Sink, images []Image, c C
 		return err
 	}
 	return sink.Zeros(alignUp(int64(len(packed)), Align) - int64(len(packed)))
+}
+
+// inflatedSize returns a size that the package of images has at least, in bytes.
+func inflatedSize(images []Image) (size int64) {
+	for i := range images {
+		size += images[i].Content.Len()
+	}
+	return size
 }
 
 // writePackage writes one package that holds images.

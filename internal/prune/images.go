@@ -12,6 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
+	"github.com/rules-offload/rules_offload/internal/limits"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
@@ -48,15 +49,11 @@ func consecutive(ctx context.Context, c content.Content, section string, o *Opti
 	return r, nil
 }
 
-// maxInflated limits the uncompressed size of the compressed packages of a
-// file, in bytes.
-const maxInflated = 1 << 30
-
 // offloadBinaries returns the adjacent offload binaries in c. Memory for inflated ones is reserved
 // until Close.
 func (w *Work) offloadBinaries(ctx context.Context, c content.Content, section string) (*region, error) {
 	r := &region{grain: offloadbinary.Align}
-	allowed := offloadbinary.UpTo(maxInflated)
+	allowed := offloadbinary.UpTo(limits.Inflated)
 	inflate := func(size int64) (bool, error) {
 		if ok, err := allowed(size); !ok {
 			return false, err
