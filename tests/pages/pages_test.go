@@ -466,7 +466,7 @@ var notPublic = map[string][]string{
 	},
 	"installed/installation": {"internal/elf/codeobject", "internal/kpack", "internal/prune", "internal/storage/guard"},
 	"installed/packages":     {"internal/ar", "internal/storage/guard", "internal/storage/pages"},
-	"installed/wheel":        {"internal/storage/guard"},
+	"installed/wheel":        {"internal/limits", "internal/storage/guard"},
 }
 
 // TestImports checks the rules for imports in docs/architecture.md.
