@@ -465,7 +465,7 @@ var notPublic = map[string][]string{
 		"internal/registration/registered", "internal/storage/guard",
 	},
 	"installed/installation": {"internal/elf/codeobject", "internal/kpack", "internal/prune", "internal/storage/guard"},
-	"installed/packages":     {"internal/ar", "internal/storage/guard", "internal/storage/pages"},
+	"installed/packages":     {"internal/ar", "internal/limits", "internal/storage/guard", "internal/storage/pages"},
 	"installed/wheel":        {"internal/limits", "internal/storage/guard"},
 }
 
