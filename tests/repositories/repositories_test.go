@@ -229,7 +229,9 @@ local_path_override(module_name = "two", path = "two")
 	w.Write(".bazelignore", "one\ntwo\n")
 	w.Write("one/BUILD.bazel", `load("@rules_cc//cc:defs.bzl", "cc_library")
 
-cc_library(name = "sorted", deps = ["@rocm//:rocprim"], visibility = ["//visibility:public"])
+cc_library(name = "sorted", deps = ["@rules_offload//rocm:rocprim"], visibility = ["//visibility:public"])
+
+cc_library(name = "multiplied", deps = ["@rules_offload//rocm:rocblas"], visibility = ["//visibility:public"])
 `)
 	w.Write("two/BUILD.bazel", "")
 	withCc := "bazel_dep(name = \"rules_cc\", version = \"0.0.17\")\n"
@@ -239,6 +241,15 @@ cc_library(name = "sorted", deps = ["@rocm//:rocprim"], visibility = ["//visibil
 	w.Module(deps)
 	compiler := []string{"--@rules_offload//rules/settings:device_compiler=rocm", "//:kernels", "@one//:sorted"}
 	succeeds(t, w, compiler...)
+
+	// The library has the name that all modules share, and comes from the ROCm of the compiler.
+	if deps := w.Bazel("cquery", "deps(@one//:sorted)", compiler[0]).Stdout; !strings.Contains(deps, "rocm_files//:rocprim") || strings.Contains(deps, "offload_system_clang//:rocprim") {
+		t.Errorf("rocprim is not that of the module's ROCm:\n%s", deps)
+	}
+	fails(t, w, "//rocm:rocblas: rocblas is not in "+rocm+", which has hip, hip_headers, rocprim: install it there, or use another ROCm", compiler[0], "@one//:multiplied")
+	w.Module(deps + "offload.system_clang(name = \"plain\", rocm_path = \"none\")\nuse_repo(offload, \"plain\")\n")
+	fails(t, w, "//rocm:rocblas: rocblas is not in ROCm, which was not found on this machine: install it there",
+		"--extra_toolchains=@plain//:all", "--@rules_offload//rules/settings:device_compiler=plain", "@one//:multiplied")
 
 	flagsOf := func() []string {
 		for _, command := range w.Commands(`mnemonic("OffloadHipCompile", //:kernels)`, compiler[0]) {
@@ -296,7 +307,7 @@ func TestTidy(t *testing.T) {
 		{"no tags", "", []string{"use_repo_add offload offload_system_clang|"}},
 		{"tags", tags + "offload.prebuilt(name = \"mine\", urls = [\"file:///mine\"])\n", []string{"use_repo_add offload mine of_users|"}},
 		{"tags of tests", dev + "dev.system_clang(name = \"of_tests\", path = \"/sw\")\n" + tags, []string{"use_repo_add offload of_users|", "use_repo_add dev of_tests|"}},
-		{"others", tags + "use_repo(offload, \"of_users\", \"offload_programs\")\n", []string{"use_repo_remove  offload offload_programs|"}},
+		{"others", tags + "use_repo(offload, \"of_users\", \"offload_programs\")\n", []string{"use_repo_remove offload offload_programs|"}},
 	} {
 		w.Write("MODULE.bazel", before+test.tags)
 		w.Write("changes", "")
