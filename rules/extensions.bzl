@@ -132,9 +132,11 @@ register_toolchains("@rocm_7//:all")
 ```
 """,
     attrs = ARCHIVE_ATTRS | _PLATFORM_ATTRS | _STRIP_PREFIXES | _FLAGS_ATTRS | {
+        "libraries": attr.string_list(
+            doc = "Header directories in the archive that these rules do not know, such as those of newer libraries: each is a target `@NAME//:DIRECTORY`.",
+        ),
         "name": attr.string(
-            doc = "Name of the repository, and of the compiler in the setting `//rules/settings:device_compiler`. If these rules " +
-                  "do not know the header directory of a library, its target is in `@NAME_files` and has the name of the directory; add that repository to `use_repo`.",
+            doc = "Name of the repository, and of the compiler in the setting `//rules/settings:device_compiler`.",
             mandatory = True,
         ),
         "strip_prefix": attr.string(
@@ -258,6 +260,7 @@ def _archive(tag, kind, rule, **kwargs):
         name = tag.name,
         compiler_name = tag.name,
         files = files,
+        libraries = getattr(tag, "libraries", []),
         rocm = kind == "archive_rocm",
     )
     for platform, download in downloads.items():

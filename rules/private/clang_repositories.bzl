@@ -456,7 +456,7 @@ def _library_of(files):
 
 def _compiler_toolchains_impl(repository_ctx):
     files = repository_ctx.attr.files
-    names = ["openmp_runtime"] + (KNOWN_LIBRARIES + [_ROCM_LIBRARIES] if repository_ctx.attr.rocm else [])
+    names = ["openmp_runtime"] + (KNOWN_LIBRARIES + [_ROCM_LIBRARIES] + repository_ctx.attr.libraries if repository_ctx.attr.rocm else [])
     text = "".join([_SETTING.format(constraints = repr(constraints_of(platform)), platform = platform) for platform in files]) if len(files) > 1 else ""
     text += _ALIASES.format(actual = _library_of(files), names = repr(names))
     for platform, repository in files.items():
@@ -469,6 +469,7 @@ compiler_toolchains = repository_rule(
     doc = "The toolchains of an `archive_clang` or `archive_rocm`.",
     attrs = _NAME_ATTRS | {
         "files": attr.string_dict(mandatory = True, doc = "From `OS-CPU` to the name of the repository with the compiler."),
+        "libraries": attr.string_list(doc = "Names of other libraries that the repositories have."),
         "rocm": attr.bool(doc = "Whether the repositories also have ROCm's libraries."),
     },
 )

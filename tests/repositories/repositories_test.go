@@ -367,6 +367,8 @@ hip_code_objects(name = "kernels", srcs = ["a.hip"], offload_archs = ["gfx942"])
 offload_bundle(name = "fat", images = [":kernels"])
 `,
 		"a.hip": "",
+		// A C++ toolchain that runs anywhere: compilations prefer an execution platform that has one.
+		"cc/BUILD.bazel": bazeltest.CcToolchain{CPU: "x86_64", Config: `compiler = "gcc", tool_paths = {tool: "/bin/false" for tool in TOOLS}`}.BuildFile(),
 	})
 	compiler := func(name string) (string, string) {
 		return archive(t, w, name+".tar", map[string]string{name + "/bin/clang": "", name + "/bin/ld.lld": ""})
@@ -394,7 +396,7 @@ offload.prebuilt(
 )
 use_repo(offload, "llvm", "program")
 `, armSum, x86Sum, arm, x86, sum, base64.StdEncoding.EncodeToString(sum[:]), program))
-	flags := []string{"--extra_toolchains=@llvm//:all,@program//:all", "--@rules_offload//rules/settings:device_compiler=llvm"}
+	flags := []string{"--extra_toolchains=//cc:toolchain,@llvm//:all,@program//:all", "--@rules_offload//rules/settings:device_compiler=llvm"}
 
 	for cpu, other := range map[string]string{"x86_64": "aarch64", "aarch64": "x86_64"} {
 		platform := "--extra_execution_platforms=//:" + cpu

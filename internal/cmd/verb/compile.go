@@ -61,6 +61,8 @@ var compileVerb = verb{
 	},
 }
 
-// IsCompile reports whether arguments run a compiler. In these, @file
-// is for the compiler.
-func IsCompile(args []string) bool { return len(args) > 0 && args[0] == compileVerb.name }
+// RunsProgram reports whether arguments run a compiler or another program. In these, @file
+// is for that program.
+func RunsProgram(args []string) bool {
+	return len(args) > 0 && (args[0] == compileVerb.name || args[0] == onGPUVerb.name)
+}

@@ -84,6 +84,7 @@ func sections() []section {
 		{"Installed libraries", []*verb{&pruneVerb, &kpackListVerb, &kpackExtractVerb, &kpackVerifyVerb, &kpackSplitVerb, &kpackMergeVerb, &wheelSplitVerb, &wheelMergeVerb, &wheelPruneVerb}},
 		{"Objects and links", []*verb{&packVerb, &embedVerb, &ccDataVerb, &registerVerb, &linkVerb, &isolateVerb, &requireVerb, &splitDebugVerb}},
 		{"Steps of Bazel rules", []*verb{&compressPartVerb, &compressPlanVerb, &assembleVerb, &compileVerb, &linkDeviceVerb, &deviceDepsVerb}},
+		{"Tests", []*verb{&onGPUVerb}},
 		{"Installation", []*verb{&completionVerb, manVerb()}},
 	}
 }
