@@ -7,7 +7,13 @@ register_toolchains("@offload_system_clang//:all")
 ```
 
 The repositories `offload_system_clang`, `offload_programs` and `offload_native` always exist; Bazel fetches them when they
-are XX"""
+are used. Tags declare additional repositories, or replace `offload_system_clang`. `bazel mod tidy` writes the call of `use_repo`. See
+[Toolchains](../toolchains.md).
+
+A module that others depend on can also have tags. If several modules declare the same name, the tag of the root module is used
+for all of them; without one, the tags must be equal. `from_source` and a tag for `offload_system_clang` only have an effect in the
+root module.
+"""
 
 load("//rules/private:bazel_version.bzl", "bazel_version")
 load("//rules/private:clang_repositories.bzl", "archive_clang", "archive_rocm", "compiler_toolchains", "system_clang")

@@ -159,7 +159,7 @@ def hip_test(name, srcs, deps = [], visibility = None, **kwargs):
     """Builds a test and compiles all its sources as HIP. The test requires a machine with an AMD GPU.
 
     Bazel runs as many such tests at a time as the machine has GPUs, which a flag tells it: `--local_resources=gpu=8`. To give each
-    test a GPU of its own, add `--run_under="@rules_offload//rules/toolchain:program on-gpu"`. See
+    test a GPU of its own, add `--run_under="@rules_offload//rules/toolchain:program on-gpu --"`. See
     [Tests on GPUs](../howto/gpu_tests.md).
 
     The tags `gpu` and `requires-gpu-amd` describe the requirement to schedulers. `exec_properties` can
