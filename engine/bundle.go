@@ -9,9 +9,10 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // BundleEntry is an entry of a bundle to write.
@@ -61,7 +62,8 @@ type BundleResult struct {
 // must not be in one bundle is that of target.CheckTargets, for an unknown type a
 // *bundle.FileTypeError, and for a bundle that exceeds the limits of its container
 // version a *ccob.LimitError.
-func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, error) {
+func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (_ BundleResult, err error) {
+	defer guard.Into(&err)()
 	var result BundleResult
 	ids := make([]target.ID, len(opt.Entries))
 	for i, e := range opt.Entries {
@@ -97,7 +99,7 @@ func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, 
 			}
 			pieces := []content.Part{{Content: content.Memory(plain.Bytes())}}
 			return s.compress(ctx, output, pieces, opt.Compress, &result)
-		case opt.Type == bundle.ObjectType && host >= 0 && object.IsObject(items[host].Content.Bytes()):
+		case opt.Type == bundle.ObjectType && host >= 0 && object.IsObject(items[host].Content.Mapped(guard.Inside)):
 			result.Sections = true
 			if opt.DryRun {
 				return nil

@@ -9,10 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // KpackSplitOptions are the options of KpackSplit.
@@ -67,6 +68,7 @@ type KpackArchiveFile struct {
 // KpackSplit writes a library without its device code, and archives with the
 // device code.
 func (s *Session) KpackSplit(ctx context.Context, opt KpackSplitOptions) (report KpackSplitReport, err error) {
+	defer guard.Into(&err)()
 	err = s.transform(ctx, []string{opt.Input}, func(inputs []*files.Input, out *files.Outputs) error {
 		report, err = s.splitTo(ctx, inputs[0], out, opt)
 		return err
@@ -207,7 +209,8 @@ type MergeSettings struct {
 
 // KpackMerge writes a library with the device code that archives contain for
 // it.
-func (s *Session) KpackMerge(ctx context.Context, opt KpackMergeOptions) error {
+func (s *Session) KpackMerge(ctx context.Context, opt KpackMergeOptions) (err error) {
+	defer guard.Into(&err)()
 	return s.transform(ctx, append([]string{opt.Input}, opt.Archives...), func(inputs []*files.Input, out *files.Outputs) error {
 		h, err := kpack.ParseHost(inputs[0].All())
 		if err != nil {

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // KpackTreeReport describes what KpackSplitTree wrote.
@@ -25,7 +26,8 @@ type KpackTreeReport struct {
 // KpackSplitTree splits the libraries and programs in a directory. Input and Output are
 // directories, Dir is one in Output. The names of libraries in keys are their paths.
 // Other files are copied, and links are preserved.
-func (s *Session) KpackSplitTree(ctx context.Context, opt KpackSplitOptions) (KpackTreeReport, error) {
+func (s *Session) KpackSplitTree(ctx context.Context, opt KpackSplitOptions) (_ KpackTreeReport, err error) {
+	defer guard.Into(&err)()
 	report := KpackTreeReport{TreeReport: TreeReport{Input: opt.Input, Output: opt.Output}, Files: []KpackSplitReport{}, Archives: []KpackArchiveFile{}, Warnings: []string{}}
 	dir := filepath.ToSlash(filepath.Clean(opt.Dir))
 	if !filepath.IsLocal(opt.Dir) || dir == "." {
@@ -34,7 +36,7 @@ func (s *Session) KpackSplitTree(ctx context.Context, opt KpackSplitOptions) (Kp
 	if err := checkGroup(opt.Group); err != nil {
 		return report, err
 	}
-	err := s.newTree(ctx, opt.Input, opt.Output, false, func(t *treeCopy) error {
+	err = s.newTree(ctx, opt.Input, opt.Output, false, func(t *treeCopy) error {
 		report.Links = t.links
 		fat := make([]bool, len(t.regular))
 		why := make([]string, len(t.regular))
@@ -68,7 +70,7 @@ func (s *Session) KpackSplitTree(ctx context.Context, opt KpackSplitOptions) (Kp
 // hasWrappers reports whether a file is a library or program with HIP code. If that is
 // not known, unknown is the reason.
 func hasWrappers(input *files.Input) (fat bool, unknown string) {
-	data := input.Bytes()
+	data := input.Mapped(guard.Inside)
 	if !elfedit.IsLinked(data) {
 		return false, ""
 	}

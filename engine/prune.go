@@ -5,9 +5,10 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // PruneOptions are the options of Prune.
@@ -99,6 +100,7 @@ func (r *PruneReport) Architectures() (kept, all []string) {
 // Prune writes a copy of a file with device code removed, replaced, or
 // compressed differently.
 func (s *Session) Prune(ctx context.Context, opt PruneOptions) (report PruneReport, err error) {
+	defer guard.Into(&err)()
 	input, err := s.files.Open(opt.Input)
 	if err != nil {
 		return report, err

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // TreeReport describes a directory that was copied with changes to some of its files.
@@ -33,7 +33,8 @@ type PruneTreeReport struct {
 // PruneTree prunes the files of a directory into a new one. Files without device code
 // are copied and links are preserved. With an error, the new directory is not
 // created.
-func (s *Session) PruneTree(ctx context.Context, opt PruneOptions) (PruneTreeReport, error) {
+func (s *Session) PruneTree(ctx context.Context, opt PruneOptions) (_ PruneTreeReport, err error) {
+	defer guard.Into(&err)()
 	report := PruneTreeReport{TreeReport: TreeReport{Input: opt.Input, Output: opt.Output}, Files: []PruneReport{}, Warnings: []string{}}
 	o, replacements, err := s.pruneOptions(&opt)
 	defer closeAll(replacements)

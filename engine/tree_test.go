@@ -15,8 +15,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/elfcheck"
+	"github.com/rules-offload/rules_offload/internal/elf/elfcheck"
 	"github.com/rules-offload/rules_offload/internal/kpack"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
@@ -214,7 +215,7 @@ func TestKpackSplitTree(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					keys = append(keys, fmt.Sprintf("%s %s %.20q", e.Key, e.Arch, c.Bytes()))
+					keys = append(keys, fmt.Sprintf("%s %s %.20q", e.Key, e.Arch, c.Mapped(guard.Inside)))
 				}
 			}
 			want := []string{

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/kpack"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 	"github.com/rules-offload/rules_offload/internal/wheel"
 )
 
@@ -34,6 +35,7 @@ type WheelMergeReport struct {
 
 // WheelMerge writes one wheel with the code of a host wheel and its device wheels.
 func (s *Session) WheelMerge(ctx context.Context, opt WheelMergeOptions) (report WheelMergeReport, err error) {
+	defer guard.Into(&err)()
 	report = WheelMergeReport{Inputs: opt.Inputs, Libraries: []string{}, Warnings: []string{}}
 	err = s.writeWheels(ctx, opt.OutputDir, opt.Modified, func(w *wheels) error {
 		var all []*wheelInput

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 	"github.com/rules-offload/rules_offload/internal/wheel"
 )
 
@@ -38,6 +39,7 @@ type WheelPruneReport struct {
 // WheelPrune writes wheels with less device code: libraries are pruned as in PruneTree, kpack archives
 // of other targets are dropped, and so are the extras of a host wheel that install them.
 func (s *Session) WheelPrune(ctx context.Context, opt WheelPruneOptions) (report WheelPruneReport, err error) {
+	defer guard.Into(&err)()
 	report = WheelPruneReport{Inputs: opt.Inputs, Wheels: []WheelFile{}, Dropped: []string{}, Files: []PruneReport{}, Warnings: []string{}}
 	err = s.writeWheels(ctx, opt.OutputDir, opt.Modified, func(w *wheels) error {
 		p := wheelPrune{wheels: w, opt: &opt, report: &report, seen: []string{}}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 	"github.com/rules-offload/rules_offload/internal/wheel"
 )
 
@@ -59,6 +60,7 @@ type devicePart struct {
 // archives for each GPU or family. The device wheels require the version of the host wheel, which has
 // an extra for each of them.
 func (s *Session) WheelSplit(ctx context.Context, opt WheelSplitOptions) (report WheelSplitReport, err error) {
+	defer guard.Into(&err)()
 	report = WheelSplitReport{Input: opt.Input, Devices: []WheelFile{}, Libraries: []string{}, Warnings: []string{}}
 	err = s.writeWheels(ctx, opt.OutputDir, opt.Modified, func(w *wheels) error {
 		in, err := w.open(opt.Input)

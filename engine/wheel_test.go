@@ -18,6 +18,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 	"github.com/rules-offload/rules_offload/internal/wheel"
 )
@@ -272,7 +273,7 @@ func codeOf(t testing.TB, data []byte) (all []string) {
 	defer code.Close()
 	for w, b := range code.Of {
 		for _, e := range code.Bundles[b] {
-			all = append(all, fmt.Sprintf("%d %s %x", w, e.ID, sha256.Sum256(e.Content.Bytes())))
+			all = append(all, fmt.Sprintf("%d %s %x", w, e.ID, sha256.Sum256(e.Content.Mapped(guard.Inside))))
 		}
 	}
 	return all

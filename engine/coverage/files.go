@@ -13,12 +13,12 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/archives"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/kpack"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 	"github.com/rules-offload/rules_offload/internal/wheel"
 )
 
@@ -101,7 +101,7 @@ func (c *checker) readPackage(name string) (bool, error) {
 // those itself.
 func (c *checker) walk(name string, format archives.Format, body content.Content, outer bool) error {
 	err := guard.Contain(func() error {
-		return archives.Walk(c.ctx, format, body, c.budget, func(m *archives.Member) error {
+		return archives.Walk(c.ctx, format, body, archives.Options{Budget: c.budget, XZ: c.xz}, func(m *archives.Member) error {
 			if outer && isPackageName(m.Name) {
 				inner, free, err := m.Load(c.ctx)
 				if err != nil {
@@ -184,17 +184,17 @@ func (c *checker) content(f *file, m *archives.Member) error {
 	}
 	defer free()
 	if c.deep {
-		f.sum = sha256.Sum256(body.Bytes())
+		f.sum = sha256.Sum256(body.Mapped(guard.Inside))
 	}
 	switch {
 	case record:
-		f.text = bytes.Clone(body.Bytes())
+		f.text = bytes.Clone(body.Mapped(guard.Inside))
 		return nil
 	case headers:
-		f.headers = checkHeaders(f, body.Bytes())
+		f.headers = checkHeaders(f, body.Mapped(guard.Inside))
 		return nil
 	}
-	return c.examine(f, files.FromMemory(f.name, body.Bytes()))
+	return c.examine(f, files.FromMemory(f.name, body.Mapped(guard.Inside)))
 }
 
 // dataHead is the number of bytes that are kept of a file.
@@ -207,7 +207,7 @@ func mayHaveCode(name string, head []byte) bool {
 
 // examine reads what a file has for GPUs. Faults of the file are in f; errors are those of the machine.
 func (c *checker) examine(f *file, input images.Input) (err error) {
-	if name := input.Name(); kpack.Is(input.All().Bytes()) || filepath.Ext(name) == kpack.Extension {
+	if name := input.Name(); kpack.Is(input.All().Mapped(guard.Inside)) || filepath.Ext(name) == kpack.Extension {
 		f.archive = &archive{name: name}
 		if err := f.archive.parse(input.All()); err != nil {
 			return err

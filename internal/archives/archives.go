@@ -18,7 +18,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/pages"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/pages"
 )
 
 // Limits for files crafted to exhaust time or memory.
@@ -68,7 +69,7 @@ func extension(name string) Format {
 // Identify returns the format of a file by its content or else by its name, or None if it is no
 // package. It recognizes a compressed tar file by the header of its first member.
 func Identify(ctx context.Context, name string, c content.Content, b *budget.Budget) Format {
-	data := c.Bytes()
+	data := c.Mapped(guard.Inside)
 	switch {
 	case bytes.HasPrefix(data, []byte("PK\x03\x04")), bytes.HasPrefix(data, []byte("PK\x05\x06")):
 		return Zip
@@ -81,7 +82,7 @@ func Identify(ctx context.Context, name string, c content.Content, b *budget.Bud
 	case compression(data) == "":
 		return extension(name)
 	}
-	r, err := decompress(ctx, c, b)
+	r, err := decompress(ctx, c, b, "") // only the first bytes are read
 	if err != nil {
 		return extension(name)
 	}
@@ -124,7 +125,7 @@ const headSize = 4096
 // Head returns the first bytes, at most 4096. They are valid until the call of another method.
 func (m *Member) Head() ([]byte, error) {
 	if m.plain {
-		return m.stored.Bytes()[:min(m.stored.Len(), headSize)], nil
+		return m.stored.Mapped(guard.Inside)[:min(m.stored.Len(), headSize)], nil
 	}
 	head, err := m.stream.Peek(int(min(m.Size, headSize)))
 	if errors.Is(err, io.EOF) {
@@ -181,7 +182,7 @@ func (m *Member) Load(ctx context.Context) (content.Content, func(), error) {
 // WriteTo writes all bytes to w. It must not be called after Load.
 func (m *Member) WriteTo(w io.Writer) (int64, error) {
 	if m.plain {
-		n, err := w.Write(m.stored.Bytes())
+		n, err := w.Write(m.stored.Mapped(guard.Inside))
 		return int64(n), err
 	}
 	return io.Copy(w, m.stream)
@@ -191,15 +192,24 @@ func (m *Member) WriteTo(w io.Writer) (int64, error) {
 type walker struct {
 	ctx    context.Context
 	budget *budget.Budget
+	xz     string
 	visit  func(*Member) error
 	count  int
 	left   int64 // uncompressed bytes that may still be read
 }
 
+// Options are the options of Walk.
+type Options struct {
+	Budget *budget.Budget
+	// XZ is the path of the program xz, which decodes large xz files; if empty, this program does. xz is
+	// several times faster.
+	XZ string
+}
+
 // Walk calls visit with each file and link of a package, in order. Directories, devices and the
 // metadata of packages of Debian and RPM are left out. An error of visit ends it.
-func Walk(ctx context.Context, f Format, c content.Content, b *budget.Budget, visit func(*Member) error) error {
-	w := &walker{ctx: ctx, budget: b, visit: visit, left: freeBytes + maxRatio*c.Len()}
+func Walk(ctx context.Context, f Format, c content.Content, opt Options, visit func(*Member) error) error {
+	w := &walker{ctx: ctx, budget: opt.Budget, xz: opt.XZ, visit: visit, left: freeBytes + maxRatio*c.Len()}
 	switch f {
 	case Zip:
 		return w.zip(c)
@@ -272,7 +282,7 @@ func (l *limitedReader) Read(p []byte) (int, error) {
 
 // deb reads a package of Debian: an archive with the members debian-binary, control.tar.* and data.tar.*.
 func (w *walker) deb(c content.Content) error {
-	archive, err := ar.Parse(c.Bytes())
+	archive, err := ar.Parse(c.Mapped(guard.Inside))
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // members are the files of the packages of these tests: text by name; "-> " begins the target of a link.
@@ -171,7 +172,7 @@ func read(t testing.TB, data []byte, load bool) (map[string]string, error) {
 	found := make(map[string]string)
 	b := budget.New(2, 1<<30)
 	c := content.Memory(data)
-	err := Walk(t.Context(), Identify(t.Context(), "", c, b), c, b, func(m *Member) error {
+	err := Walk(t.Context(), Identify(t.Context(), "", c, b), c, Options{Budget: b}, func(m *Member) error {
 		if m.Link != "" {
 			found[m.Name] = "-> " + m.Link
 			return nil
@@ -188,7 +189,7 @@ func read(t testing.TB, data []byte, load bool) (map[string]string, error) {
 				return err
 			}
 			defer free()
-			out.Write(body.Bytes())
+			out.Write(body.Mapped(guard.Inside))
 		} else if _, err := m.WriteTo(&out); err != nil {
 			return err
 		}
@@ -322,7 +323,7 @@ func FuzzWalk(f *testing.F) {
 		c := content.Memory(data)
 		for _, format := range []Format{Identify(t.Context(), "", c, b), RPM, Deb} {
 			total := int64(0)
-			_ = Walk(t.Context(), format, c, b, func(m *Member) error {
+			_ = Walk(t.Context(), format, c, Options{Budget: b}, func(m *Member) error {
 				head, err := m.Head()
 				if err != nil || m.Size > 1<<20 {
 					return err

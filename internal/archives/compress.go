@@ -13,6 +13,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 const (
@@ -53,9 +54,9 @@ func (d *decompressed) close() {
 }
 
 // decompress returns the uncompressed bytes of a compressed file. The memory of the decoder is
-// reserved until close.
-func decompress(ctx context.Context, c content.Content, b *budget.Budget) (*decompressed, error) {
-	data := c.Bytes()
+// reserved until close. Of an xz file, program is what decodes it; if empty, package lzma does.
+func decompress(ctx context.Context, c content.Content, b *budget.Budget, program string) (*decompressed, error) {
+	data := c.Mapped(guard.Inside)
 	name := compression(data)
 	d := &decompressed{}
 	window := int64(1 << 20)
@@ -68,6 +69,12 @@ func decompress(ctx context.Context, c content.Content, b *budget.Budget) (*deco
 		if x, err = newXZ(data); err == nil {
 			window = x.dictionary
 			d.Reader = x
+			if program != "" && len(data) >= leastProgram {
+				if p, memory := startXZ(ctx, program, c, x, b); p != nil {
+					d.Reader, d.memory, d.end = named{p, name}, memory, p.close
+					return d, nil
+				}
+			}
 		}
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 var (
@@ -23,18 +24,18 @@ const rpmLeadSize = 96
 // rpm reads an RPM package: a lead, a header with signatures, a header with metadata, and a
 // compressed cpio file.
 func (w *walker) rpm(c content.Content) error {
-	at, err := skipHeader(c.Bytes(), rpmLeadSize)
+	at, err := skipHeader(c.Mapped(guard.Inside), rpmLeadSize)
 	if err != nil {
 		return err
 	}
-	if at, err = skipHeader(c.Bytes(), (at+7)&^7); err != nil {
+	if at, err = skipHeader(c.Mapped(guard.Inside), (at+7)&^7); err != nil {
 		return err
 	}
 	payload := c.Slice(at, c.Len()-at)
-	if compression(payload.Bytes()) == "" {
-		return w.cpio(bytes.NewReader(payload.Bytes()))
+	if compression(payload.Mapped(guard.Inside)) == "" {
+		return w.cpio(bytes.NewReader(payload.Mapped(guard.Inside)))
 	}
-	r, err := decompress(w.ctx, payload, w.budget)
+	r, err := decompress(w.ctx, payload, w.budget, w.xz)
 	if err != nil {
 		return err
 	}

@@ -9,14 +9,15 @@ import (
 	"io"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 const tarBlock = 512
 
 // tarball reads a tar file, compressed or not.
 func (w *walker) tarball(c content.Content) error {
-	if compression(c.Bytes()) == "" {
-		r := bytes.NewReader(c.Bytes())
+	if compression(c.Mapped(guard.Inside)) == "" {
+		r := bytes.NewReader(c.Mapped(guard.Inside))
 		return w.tar(tar.NewReader(r), func(size int64) (content.Content, bool) {
 			at := c.Len() - int64(r.Len())
 			if size > c.Len()-at {
@@ -25,7 +26,7 @@ func (w *walker) tarball(c content.Content) error {
 			return c.Slice(at, size), true
 		})
 	}
-	r, err := decompress(w.ctx, c, w.budget)
+	r, err := decompress(w.ctx, c, w.budget, w.xz)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 const (
@@ -28,7 +29,7 @@ func (w *walker) zip(c content.Content) error {
 		return err
 	}
 	defer memory.Release()
-	r, err := zip.NewReader(bytes.NewReader(c.Bytes()), c.Len())
+	r, err := zip.NewReader(bytes.NewReader(c.Mapped(guard.Inside)), c.Len())
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
 		return fmt.Errorf("zip file: %w", err)
 	}
@@ -74,7 +75,7 @@ func (w *walker) zipped(c content.Content, f *zip.File, buffered *bufio.Reader) 
 	if mode&fs.ModeSymlink != 0 {
 		target := make([]byte, min(m.Size, maxName+1))
 		if m.plain {
-			copy(target, m.stored.Bytes())
+			copy(target, m.stored.Mapped(guard.Inside))
 		} else if _, err := io.ReadFull(m.stream, target); err != nil {
 			return fmt.Errorf("zip file: %s: %w", f.Name, err)
 		}

@@ -10,9 +10,10 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // archPlaceholder stands for a target ID in search paths.
@@ -82,7 +83,7 @@ var ErrNoMarker = errors.New("not a kpack archive, and its code was not split")
 
 // ParseHost reads a library or program with a marker.
 func ParseHost(c content.Content) (*Host, error) {
-	if bytes.HasPrefix(c.Bytes(), []byte("MZ")) {
+	if bytes.HasPrefix(c.Mapped(guard.Inside), []byte("MZ")) {
 		return parsePE(c)
 	}
 	f, err := elfedit.Parse(c)
@@ -106,7 +107,7 @@ func ParseHost(c content.Content) (*Host, error) {
 		if !ok {
 			return nil, fmt.Errorf("wrapper %d: its marker at address 0x%x is not in the file", i, w.Target)
 		}
-		m, err := parseMarker(c.Bytes()[off:loadedEnd(f, w.Target, off)])
+		m, err := parseMarker(c.Mapped(guard.Inside)[off:loadedEnd(f, w.Target, off)])
 		if err != nil {
 			return nil, fmt.Errorf("wrapper %d: %w", i, err)
 		}

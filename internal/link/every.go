@@ -14,10 +14,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/devicelink"
-	"github.com/rules-offload/rules_offload/internal/process"
-	"github.com/rules-offload/rules_offload/internal/register"
-	"github.com/rules-offload/rules_offload/internal/session"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
+	"github.com/rules-offload/rules_offload/internal/link/process"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
 )
 
 // EveryTargetOptions are the options of EveryTarget.
@@ -148,7 +147,7 @@ func (opt *EveryTargetOptions) options(s *engine.Session) (Options, error) {
 	}
 	for i, name := range opt.Inputs {
 		o.Inputs = append(o.Inputs, Input{Name: name, Whole: opt.WholeArchive})
-		path, err := session.Files(s).Abs(name)
+		path, err := s.Files().Abs(name)
 		if err != nil {
 			return o, err
 		}

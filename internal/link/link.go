@@ -24,13 +24,12 @@ import (
 	"path/filepath"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/devicelink"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/linkcache"
-	"github.com/rules-offload/rules_offload/internal/process"
-	"github.com/rules-offload/rules_offload/internal/session"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
+	"github.com/rules-offload/rules_offload/internal/link/linkcache"
+	"github.com/rules-offload/rules_offload/internal/link/process"
 )
 
 // Options are a host link and the device links that it requires.
@@ -289,7 +288,7 @@ func newLinker(s *engine.Session, opt Options) *linker {
 	if opt.Observer == nil {
 		opt.Observer = unobserved{}
 	}
-	return &linker{Options: opt, session: s, files: session.Files(s)}
+	return &linker{Options: opt, session: s, files: s.Files()}
 }
 
 // run runs the steps of the link.

@@ -10,11 +10,11 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/devicelink"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/register"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
 )
 
 // packed holds the images that are registered with one runtime.
@@ -151,7 +151,9 @@ func (w *linker) packImages(ctx context.Context, links []*Link, name string) err
 		}
 		images = append(images, image)
 	}
-	return w.files.WriteFile(ctx, name, func(output *files.Output) error { return offloadbinary.Write(output, 1, images) })
+	return w.files.WriteFile(ctx, name, func(output *files.Output) error {
+		return offloadbinary.Write(output, offloadbinary.DefaultVersion, images)
+	})
 }
 
 // packaged describes the output of a link for its offload binary.

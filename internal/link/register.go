@@ -6,11 +6,13 @@ import (
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/register"
-	"github.com/rules-offload/rules_offload/internal/registerir"
+	"github.com/rules-offload/rules_offload/internal/llvm/dialect"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
+	"github.com/rules-offload/rules_offload/internal/registration/registerir"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Registered describes a registration object for Observer.
@@ -36,7 +38,7 @@ func (w *linker) register(ctx context.Context, group []packed) error {
 	for i := range group {
 		p := &group[i]
 		w.Observer.Registered(&Registered{p.kind, p.links, p.images, stem(name) + ".bc", name})
-		r := register.Registration{Kind: p.kind, Package: p.kind == offloadbinary.SYCL && w.Device.Release.RegistersSYCLBinaries()}
+		r := register.Registration{Kind: p.kind, Package: p.kind == offloadbinary.SYCL && dialect.Of(w.Device.Release).SYCLBinaries}
 		if err := w.readImages(&r, p); err != nil {
 			return err
 		}
@@ -129,9 +131,9 @@ func (w *linker) placeholders(p *packed) ([]register.Image, error) {
 					return nil, err
 				}
 				defer input.Close()
-				image.Content = content.Memory(slices.Clone(input.Bytes()))
+				image.Content = content.Memory(slices.Clone(input.Mapped(guard.Inside)))
 			}
-			if err := offloadbinary.Write(&b, 1, []offloadbinary.Image{image}); err != nil {
+			if err := offloadbinary.Write(&b, offloadbinary.DefaultVersion, []offloadbinary.Image{image}); err != nil {
 				return nil, err
 			}
 			r := register.Registration{Kind: offloadbinary.OpenMP}

@@ -7,9 +7,10 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // peFile is a linked file for Windows. Addresses are relative to the image.
@@ -58,7 +59,7 @@ func isCut(section, name string) bool {
 // openPE finds the bundles of HIP in a linked file for Windows.
 func (w *Work) openPE(ctx context.Context) error {
 	w.format = "pe"
-	p, err := parsePE(w.in.Bytes())
+	p, err := parsePE(w.in.Mapped(guard.Inside))
 	if err != nil {
 		return unsupported(err)
 	}

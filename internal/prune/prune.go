@@ -17,9 +17,10 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/cubin"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/devicecode/cubin"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // ErrNoDeviceCode reports a file without device code.
@@ -124,7 +125,7 @@ func Open(ctx context.Context, in content.Content, opt Options) (*Work, error) {
 	opt.memory = &memory{budget: opt.Budget}
 	w := &Work{in: in, opt: opt, account: opt.Budget.Account(ctx), release: []func(){opt.memory.release}}
 	ctx = w.account.Context(ctx)
-	data := in.Bytes()
+	data := in.Mapped(guard.Inside)
 	var err error
 	switch format := object.Identify(data); {
 	case format == object.ELFRelocatable:
@@ -149,7 +150,7 @@ func Open(ctx context.Context, in content.Content, opt Options) (*Work, error) {
 
 // openContainers finds the device code in a file of offload binaries, bundles or fatbinaries.
 func (w *Work) openContainers(ctx context.Context) error {
-	switch data := w.in.Bytes(); {
+	switch data := w.in.Mapped(guard.Inside); {
 	case offloadbinary.Is(data):
 		return w.openOffloadBinaries(ctx)
 	case bundle.Is(data), ccob.Is(data):

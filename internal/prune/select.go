@@ -9,6 +9,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/elf"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // entry is an entry of a bundle or an image of an offload binary.
@@ -151,7 +152,7 @@ func (w *Work) choose() error {
 		if len(in) > 1 {
 			w.warn("%s is replaced in %d bundles, each of which gets the same content", r.Name, len(in))
 		}
-		if !isAMDGPU(r.Content.Bytes()) {
+		if !isAMDGPU(r.Content.Mapped(guard.Inside)) {
 			w.warn("the replacement of %s is not an AMDGPU code object", r.Name)
 		}
 	}

@@ -83,6 +83,7 @@ func TestCodeTarget(t *testing.T) {
 	for name, want := range map[string]string{
 		"lib/Kernels.so-000-gfx90a-xnack+.hsaco":         "gfx90a:xnack+",
 		"a.whl!gfx942/Kernels.so-000-gfx90a-xnack-.co":   "gfx90a:xnack-",
+		"lib/Kernels.so-000-gfx90a-sramecc+-xnack-.co":   "gfx90a:sramecc+:xnack-",
 		"TensileLibrary_Type_DD_fallback_gfx1100.hsaco":  "gfx1100",
 		"lib/gfx942/hipblasltTransform.hsaco":            "",
 		"lib/hipblasltExtOpLibrary_gfx11-generic_abc.co": "gfx11-generic",

@@ -30,7 +30,7 @@ func FindTensile(dirs []Dir) []*Tensile {
 	var all []*Tensile
 	for _, dir := range dirs {
 		name := dir.Name
-		if processor, _, _ := strings.Cut(baseName(name), "-xnack"); processor != "" && target.FindProcessor(processor) == processor {
+		if id := CodeTarget(name); id != "" && inFileName(id) == baseName(name) {
 			name = filepath.Dir(name)
 		}
 		t := index[name]
@@ -62,17 +62,28 @@ func (t *Tensile) add(dir Dir) {
 	}
 }
 
-// CodeTarget returns the target ID that the name of a code file states, such as gfx90a:xnack+, or "".
+// CodeTarget returns the target ID that the name of a code file or of a directory states, such as gfx90a:xnack+ for
+// gfx90a-xnack+, or "".
 func CodeTarget(name string) string {
 	base := baseName(name)
-	processor := target.FindProcessor(base)
-	for _, variant := range []string{"xnack+", "xnack-"} {
-		if strings.Contains(base, processor+"-"+variant) {
-			return processor + ":" + variant
+	id := target.FindProcessor(base)
+	if id == "" {
+		return ""
+	}
+	for _, feature := range target.FeatureNames() {
+		for _, on := range []bool{true, false} {
+			setting := ":" + target.Feature{Name: feature, On: on}.String()
+			if strings.Contains(base, inFileName(id+setting)) {
+				id += setting
+				break
+			}
 		}
 	}
-	return processor
+	return id
 }
+
+// inFileName returns a target ID as Tensile writes it in names of files.
+func inFileName(id string) string { return strings.ReplaceAll(id, ":", "-") }
 
 // isTensileCode reports whether a name has the extension of Tensile's code files.
 func isTensileCode(name string) bool {

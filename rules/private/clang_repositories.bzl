@@ -1,5 +1,6 @@
 """Repositories with a clang and lld as a device toolchain, from the system or an archive."""
 
+load(":directory_links.bzl", "mend_links")
 load(":download.bzl", "ARCHIVE_ATTRS", "download_archive", "reproducible")
 load(":messages.bzl", "flag_of")
 load(":platforms.bzl", "constraints_of", "host_constraints")
@@ -388,12 +389,19 @@ archive_clang = repository_rule(
 
 # A ROCm from an archive, including its compiler.
 
+_OUTSIDE = "{tag}: {url}: {count} links lead out of the archive, to files that other machines do not have, and are left out: {links}"
+_SHOWN = 5
+
 def _archive_rocm_impl(repository_ctx):
     tag = "offload.archive_rocm"
     download_archive(repository_ctx, tag, output = "rocm")
     for overlay in repository_ctx.attr.overlays:
         archive = struct(**json.decode(overlay))
         download_archive(repository_ctx, "offload.overlay", archive = archive, output = "rocm/" + archive.directory if archive.directory else "rocm")
+    outside = mend_links(repository_ctx, "rocm")
+    if outside:
+        # buildifier: disable=print
+        print(_OUTSIDE.format(count = len(outside), links = ", ".join(outside[:_SHOWN]) + (", …" if len(outside) > _SHOWN else ""), tag = tag, url = repository_ctx.attr.urls[0]))
     llvms = [folder for folder in LLVM_FOLDERS if repository_ctx.path("rocm/{}/bin/clang".format(folder)).exists]
     llvm = "rocm/" + (llvms or LLVM_FOLDERS)[0]
     release = _check_archive(repository_ctx, tag, llvm)

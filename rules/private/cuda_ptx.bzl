@@ -10,7 +10,7 @@ load(":flags.bzl", "expand_flags")
 load(":headers.bzl", "headers_of")
 load(":images.bzl", "declare_images", "image_providers")
 load(":linking.bzl", "HOST_ATTRS")
-load(":messages.bzl", "place")
+load(":messages.bzl", "file_name", "place")
 load(":sources.bzl", "COMPILE_INPUT", "CXX_SOURCES", "HEADERS", "object_names", "require_sources", "source_name", "sources_of")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "DEVICE_ATTRS")
@@ -22,7 +22,7 @@ def _compile(ctx, compiler, src, out, target, rdc, copts):
         ctx,
         compiler,
         cuda_step(compiler, target, copts = copts, rdc = rdc),
-        message = "Compiling {} for {}".format(src.short_path, target.target_id),
+        message = "Compiling {} for {}".format(file_name(src), target.target_id),
         mnemonic = "OffloadCudaCompile",
         out = out,
         src = src,

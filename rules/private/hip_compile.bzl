@@ -7,7 +7,7 @@ load(":debug_info.bzl", "split_debug_info")
 load(":device_bitcode.bzl", "bitcode_for")
 load(":device_link.bzl", "device_link", "hip_link_step")
 load(":flags.bzl", "expand_flags", "language_copts")
-load(":messages.bzl", "name_of")
+load(":messages.bzl", "file_name", "name_of")
 load(":program.bzl", "offload_arguments", "run_offload")
 load(":sanitizers.bzl", "sanitizer_flags")
 load(":sources.bzl", "CODE_OBJECTS", "CODE_SOURCES", "HIP_SOURCES", "compilation_id", "object_names", "require_sources", "source_name", "sources_of")
@@ -145,7 +145,7 @@ def c_objects(ctx, compiler):
             ctx,
             compiler,
             step,
-            message = "Compiling {}".format(src.short_path),
+            message = "Compiling " + file_name(src),
             mnemonic = "OffloadHipHostCompile",
             out = out,
             src = src,
@@ -267,7 +267,7 @@ def hip_images(ctx, compiler, *, where, sources, rdc, lto, copts, device_only = 
                 compiler,
                 step,
                 id = source.id,
-                message = "Compiling " + source.file.short_path + " for " + arch,
+                message = "Compiling " + file_name(source.file) + " for " + arch,
                 mnemonic = mnemonic,
                 out = out,
                 src = source.file,
@@ -340,7 +340,7 @@ def hip_host_objects(ctx, compiler, *, sources, copts, entries, rdc):
             compiler,
             step,
             id = source.id,
-            message = "Compiling " + source.file.short_path + " for the host",
+            message = "Compiling " + file_name(source.file) + " for the host",
             mnemonic = "OffloadHipHostCompile",
             out = out,
             src = source.file,

@@ -51,10 +51,11 @@ def _linked_alone(ctx, *, where, program, sources, host_objects, units):
             images = unit.images,
             out = ctx.actions.declare_file(ctx.label.name + ("/" + unit.name if unit.name else "") + ".hipfb"),
             program = program,
+            source = source.file,
             where = where,
         )
         bundles.append(bundle)
-        objects.append(hold_fat_binary(ctx, bundle = bundle.file, host = host, program = program, suffix = source.id, triple = triple))
+        objects.append(hold_fat_binary(ctx, bundle = bundle.file, host = host, program = program, source = source.file, suffix = source.id, triple = triple))
     return objects, bundles
 
 def _unlinked(ctx, *, host_objects, device_objects):

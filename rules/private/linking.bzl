@@ -1,6 +1,6 @@
 """Registration of device code."""
 
-load(":messages.bzl", "name_of")
+load(":messages.bzl", "file_name", "name_of")
 load(":program.bzl", "offload_arguments", "run_offload")
 
 HostPlatformInfo = provider(
@@ -107,7 +107,7 @@ def registration_symbol(ctx):
     """
     return "" if ctx.attr.alwayslink else "registration of " + name_of(ctx.label)
 
-def hold_fat_binary(ctx, *, bundle, host, suffix, triple, program):
+def hold_fat_binary(ctx, *, bundle, host, source, suffix, triple, program):
     """Creates an object with the fat binary that a host object registers.
 
     Args:
@@ -115,6 +115,7 @@ def hold_fat_binary(ctx, *, bundle, host, suffix, triple, program):
       bundle: the fat binary.
       host: the host object. If it does not refer to the fat binary, because its source has neither kernels nor device
         variables, the result is an object without content.
+      source: the source of the host object.
       suffix: suffix of the fat binary, see `own_entries`.
       triple: result of `host_triple`.
       program: as for `run_offload`.
@@ -134,7 +135,7 @@ def hold_fat_binary(ctx, *, bundle, host, suffix, triple, program):
         mnemonic = "OffloadRegister",
         outputs = [out],
         program = program,
-        progress_message = "Embedding %{input}",
+        progress_message = "Embedding device images of " + file_name(source) + " in %{label}",
     )
     return out
 

@@ -15,7 +15,7 @@ load(":images.bzl", "image_groups")
 load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers", "merged_object", "parse_headers")
 load(":linking.bzl", "HOST_ATTRS", "entries_suffix", "host_triple", "register_images", "registration_symbol")
 load(":lto.bzl", "LTO_ATTRS", "lto_of")
-load(":messages.bzl", "place")
+load(":messages.bzl", "file_name", "place")
 load(":offload_binary.bzl", "add_image")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 load(":sources.bzl", "COMPILE_INPUT", "CXX_SOURCES", "HEADERS", "object_names", "require_sources", "source_name", "sources_of")
@@ -60,7 +60,7 @@ def _host(ctx, compiler, src, name, *, empty_lines, entries, targets):
             empty_lines = empty_lines,
             gpu = any([target.target_id for target in targets]),
         ),
-        message = "Including headers in {}".format(src.short_path),
+        message = "Including headers in {}".format(file_name(src)),
         mnemonic = "OffloadOpenMpIncludes",
         out = full,
         src = src,
@@ -70,7 +70,7 @@ def _host(ctx, compiler, src, name, *, empty_lines, entries, targets):
         ctx,
         compiler,
         openmp_host_step(compiler, src, copts = copts, triples = {openmp_triple(target): None for target in targets}.keys()),
-        message = "Compiling {} for the host".format(src.short_path),
+        message = "Compiling {} for the host".format(file_name(src)),
         mnemonic = "OffloadOpenMpHostCompile",
         out = ir,
         src = full,
@@ -80,7 +80,7 @@ def _host(ctx, compiler, src, name, *, empty_lines, entries, targets):
         ctx,
         compiler,
         openmp_object_step(compiler, src, copts = copts, entries = entries),
-        message = "Generating %{output}",
+        message = "Generating host code of " + file_name(src),
         mnemonic = "OffloadOpenMpHostObject",
         out = object,
         src = ir,
@@ -104,7 +104,7 @@ def _device_object(ctx, compiler, src, name, *, host, lto, target, where):
             ir = host.ir,
             lto = lto,
         ),
-        message = "Compiling {} for {}".format(src.short_path, target.target_id or openmp_triple(target)),
+        message = "Compiling {} for {}".format(file_name(src), target.target_id or openmp_triple(target)),
         mnemonic = "OffloadOpenMpCompile",
         out = out,
         src = host.full,
@@ -145,7 +145,7 @@ def _pack(ctx, image, folder, where):
         inputs = [image.file],
         mnemonic = "OffloadPack",
         outputs = [out],
-        progress_message = "Packing %{input}",
+        progress_message = "Packing device images of %{label} for " + folder,
     )
     return out
 

@@ -20,8 +20,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/kernels"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // Options describe a compilation.

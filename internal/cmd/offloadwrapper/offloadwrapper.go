@@ -12,18 +12,13 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/register"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
 )
-
-// firstSYCL is the first release of LLVM whose tool wraps for SYCL, and has the
-// option --relocatable.
-const firstSYCL = target.LLVM23
 
 // Run runs a command line and returns its exit code.
 func Run(ctx context.Context, call *command.Call) int {
@@ -44,10 +39,9 @@ func Run(ctx context.Context, call *command.Call) int {
 		{Value: "hip", Help: "Wrap HIP binaries"},
 	}
 	// What only newer releases have can mean only one thing, and is accepted for all.
-	older := followed.Release < firstSYCL
-	kinds = append(kinds, llvmcl.Choice{Value: "sycl", Help: "Wrap SYCL binaries", Hidden: older})
+	kinds = append(kinds, llvmcl.Choice{Value: "sycl", Help: "Wrap SYCL binaries", Hidden: !followed.WrapsSYCL})
 	relocatable := tool.Bool("relocatable", "Keep OpenMP images out of later device links")
-	if older {
+	if !followed.WrapsSYCL {
 		relocatable.Hide()
 	}
 	output := tool.String("o", "file", "Write output to <file>.")
@@ -66,7 +60,7 @@ func Run(ctx context.Context, call *command.Call) int {
 	}
 	if opt.Kind, err = register.ParseKind(kind.Value); err == nil {
 		if opt.Kind == offloadbinary.SYCL {
-			opt.Release = max(opt.Release, firstSYCL)
+			opt.Release = followed.SYCL
 		}
 		err = run(ctx, call, opt)
 	}

@@ -2,6 +2,7 @@ package verb
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/rules-offload/rules_offload/internal/cmd/compilation"
 	"github.com/rules-offload/rules_offload/internal/link"
@@ -64,5 +65,5 @@ var compileVerb = verb{
 // RunsProgram reports whether arguments run a compiler or another program. In these, @file
 // is for that program.
 func RunsProgram(args []string) bool {
-	return len(args) > 0 && (args[0] == compileVerb.name || args[0] == onGPUVerb.name)
+	return len(args) > 0 && slices.Contains([]string{compileVerb.name, launchVerb.name, onGPUVerb.name}, args[0])
 }

@@ -1,0 +1,203 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/internal/cache"
+	"github.com/rules-offload/rules_offload/internal/elf"
+	"github.com/rules-offload/rules_offload/internal/launch/key"
+	"github.com/rules-offload/rules_offload/internal/link/process"
+)
+
+// A program is the identity of a program: a hash of the contents of its file and its shared libraries.
+type program struct {
+	path   string // without symbolic links
+	script bool
+	id     [sha256.Size]byte
+}
+
+// programRecords are the identities of programs, by their path, size, times and inode, so that
+// each is read once.
+const programRecords = "programs"
+
+// identify returns the identity of a program.
+func (r *run) identify(ctx context.Context, name string) (*program, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.programs[name]; p != nil {
+		return p, nil
+	}
+	path, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return nil, err
+	}
+	var h key.Hash
+	h.Text("program", path, variable(r.opt.Env, "LD_LIBRARY_PATH"))
+	state, err := signature(path)
+	if err != nil {
+		return nil, err
+	}
+	h.Text(state)
+	p := &program{path: path}
+	// The record has the signature of each library, and the identity.
+	if record := r.record(programRecords, h.Key()); record != nil && p.load(record) {
+		r.programs[name] = p
+		return p, nil
+	}
+	libraries, script, err := loaded(ctx, path, r.opt.Env)
+	if err != nil {
+		return nil, err
+	}
+	p.script = script
+	var content key.Hash
+	var record strings.Builder
+	fmt.Fprintf(&record, "%v\n", script)
+	for _, library := range append([]string{path}, libraries...) {
+		state, err := signature(library)
+		if err != nil {
+			return nil, err
+		}
+		sum, err := hashFile(library)
+		if err != nil {
+			return nil, err
+		}
+		content.Text(filepath.Base(library), string(sum[:]))
+		fmt.Fprintf(&record, "%s\t%s\n", library, state)
+	}
+	p.id = content.Key()
+	fmt.Fprintf(&record, "%x\n", p.id)
+	r.putRecord(programRecords, h.Key(), []byte(record.String()))
+	r.programs[name] = p
+	return p, nil
+}
+
+// load reads a record, and reports whether all files are still the same.
+func (p *program) load(record []byte) bool {
+	for line := range strings.Lines(string(record)) {
+		line = strings.TrimSuffix(line, "\n")
+		name, state, ok := strings.Cut(line, "\t")
+		switch {
+		case line == "true" || line == "false":
+			p.script = line == "true"
+		case ok:
+			if now, err := signature(name); err != nil || now != state {
+				return false
+			}
+		default:
+			n, err := fmt.Sscanf(line, "%x", new([]byte))
+			d, derr := cache.ParseDigest(line + "/0")
+			if n != 1 || err != nil || derr != nil {
+				return false
+			}
+			p.id = d.Hash
+			return true
+		}
+	}
+	return false
+}
+
+func hashFile(name string) (sum [sha256.Size]byte, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return sum, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return sum, err
+	}
+	return [sha256.Size]byte(h.Sum(nil)), nil
+}
+
+// loaded returns the shared libraries that the loader finds for a program, and whether the program is a script.
+func loaded(ctx context.Context, path string, env []string) (libraries []string, script bool, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	var head [2]byte
+	if _, err := io.ReadFull(f, head[:]); err != nil {
+		return nil, false, err
+	}
+	if string(head[:]) == "#!" {
+		return nil, true, nil
+	}
+	loader, err := loaderOf(f)
+	if err != nil {
+		return nil, false, fmt.Errorf("%s: %w", path, err)
+	}
+	if loader == "" {
+		return nil, false, nil
+	}
+	var printed bytes.Buffer
+	list := process.Command{Args: []string{loader, "--list", path}, Env: env, Stdout: &printed}
+	if err := list.Run(ctx); err != nil {
+		return nil, false, fmt.Errorf("%s: cannot list its libraries: %w", path, err)
+	}
+	for line := range strings.Lines(printed.String()) {
+		line = strings.TrimSpace(line)
+		if _, after, found := strings.Cut(line, " => "); found {
+			line = after
+		}
+		i := strings.LastIndex(line, " (")
+		if i < 0 {
+			return nil, false, fmt.Errorf("%s: a library is missing: %s", path, line)
+		}
+		if !strings.HasPrefix(line, "/") {
+			continue // of the kernel
+		}
+		real, err := filepath.EvalSymlinks(line[:i])
+		if err != nil {
+			return nil, false, err
+		}
+		libraries = append(libraries, real)
+	}
+	if len(libraries) == 0 {
+		return nil, false, errors.New(path + ": the loader lists no libraries")
+	}
+	return libraries, false, nil
+}
+
+// variable returns the value of a variable in an environment.
+func variable(env []string, name string) string {
+	for i := len(env) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(env[i], name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// loaderOf returns the program that loads the shared libraries of a 64-bit little-endian ELF program, or "" for one
+// that has none.
+func loaderOf(r io.ReaderAt) (string, error) {
+	le, header := binary.LittleEndian, make([]byte, elf.HeaderSize)
+	if _, err := r.ReadAt(header, 0); err != nil {
+		return "", err
+	}
+	if string(header[:6]) != elf.Magic+"\x02\x01" || le.Uint16(header[54:]) != elf.SegmentSize {
+		return "", errors.New("not an ELF program of 64 bits")
+	}
+	table := make([]byte, elf.SegmentSize*int(le.Uint16(header[56:])))
+	if _, err := r.ReadAt(table, int64(le.Uint64(header[32:]))); err != nil {
+		return "", err
+	}
+	for ; len(table) > 0; table = table[elf.SegmentSize:] {
+		if le.Uint32(table) == elf.PtInterp {
+			name := make([]byte, min(le.Uint64(table[32:]), 4096))
+			_, err := r.ReadAt(name, int64(le.Uint64(table[8:])))
+			return string(bytes.TrimRight(name, "\x00")), err
+		}
+	}
+	return "", nil
+}
