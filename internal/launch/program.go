@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -132,7 +131,7 @@ func loaded(ctx context.Context, path string, env []string) (libraries []string,
 	if string(head[:]) == "#!" {
 		return nil, true, nil
 	}
-	loader, err := loaderOf(f)
+	loader, err := elf.Interpreter(f)
 	if err != nil {
 		return nil, false, fmt.Errorf("%s: %w", path, err)
 	}
@@ -176,28 +175,4 @@ func variable(env []string, name string) string {
 		}
 	}
 	return ""
-}
-
-// loaderOf returns the program that loads the shared libraries of a 64-bit little-endian ELF program, or "" for one
-// that has none.
-func loaderOf(r io.ReaderAt) (string, error) {
-	le, header := binary.LittleEndian, make([]byte, elf.HeaderSize)
-	if _, err := r.ReadAt(header, 0); err != nil {
-		return "", err
-	}
-	if string(header[:6]) != elf.Magic+"\x02\x01" || le.Uint16(header[54:]) != elf.SegmentSize {
-		return "", errors.New("not an ELF program of 64 bits")
-	}
-	table := make([]byte, elf.SegmentSize*int(le.Uint16(header[56:])))
-	if _, err := r.ReadAt(table, int64(le.Uint64(header[32:]))); err != nil {
-		return "", err
-	}
-	for ; len(table) > 0; table = table[elf.SegmentSize:] {
-		if le.Uint32(table) == elf.PtInterp {
-			name := make([]byte, min(le.Uint64(table[32:]), 4096))
-			_, err := r.ReadAt(name, int64(le.Uint64(table[8:])))
-			return string(bytes.TrimRight(name, "\x00")), err
-		}
-	}
-	return "", nil
 }

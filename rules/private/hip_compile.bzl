@@ -249,11 +249,12 @@ def hip_images(ctx, compiler, *, where, sources, rdc, lto, copts, device_only = 
             own_sources = [source for source in sources if source.file in files]
         if not own_sources and not per_source:
             fail("{}: no source for {}: arch_srcs has all of srcs, and no source for it; add one, or leave {} out of offload_archs".format(where, arch, arch))
-        generates = is_bitcode(target, lto = lto, rdc = rdc)
+        own_lto = lto(target)
+        generates = is_bitcode(target, lto = own_lto, rdc = rdc)
         folder = ctx.label.name + "/" + target_ids.file_name(arch)
         extension = ".bc" if generates else ".o"
         mnemonic = "OffloadHipPortableCompile" if target.portable else "OffloadHipCompile"
-        step = hip_device_step(compiler, target, bitcode = bitcode, copts = flags, lto = lto, rdc = rdc)
+        step = hip_device_step(compiler, target, bitcode = bitcode, copts = flags, lto = own_lto, rdc = rdc)
         compiled = {}
         steps = {}
         for source in own_sources:

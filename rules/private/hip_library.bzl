@@ -110,7 +110,7 @@ def _hip_library_impl(ctx):
         compiler,
         copts = copts + expand_flags(ctx, "device_copts"),
         linked = ctx.attr.device_link,
-        lto = lto_of(ctx, where, compiler.clang.release),
+        lto = lto_of(ctx, where, compiler.clang, "lto_hip_rdc" if rdc else "lto_hip"),
         per_source = not rdc,
         rdc = rdc,
         sources = sources,

@@ -5,7 +5,7 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "arch_linkopts_of", "architectures_of", "check_compiler", "device_linkopts_of")
 load(":cc_flags.bzl", "cc_configuration")
-load(":compilation.bzl", "compile", "compiler_of", "is_nvidia", "openmp_device_step", "openmp_host_step", "openmp_language", "openmp_object_step", "openmp_source_step", "openmp_triple", "own_entries")
+load(":compilation.bzl", "compile", "compiler_of", "is_nvidia", "is_openmp_bitcode", "openmp_device_step", "openmp_host_step", "openmp_language", "openmp_object_step", "openmp_source_step", "openmp_triple", "own_entries")
 load(":debug_info.bzl", "DEBUG_INFO_ATTRS", "split_debug_info")
 load(":device_bitcode.bzl", "bitcode_for")
 load(":device_link.bzl", "device_link", "openmp_link_step")
@@ -88,7 +88,7 @@ def _host(ctx, compiler, src, name, *, empty_lines, entries, targets):
     return struct(full = full, ir = ir, object = object)
 
 def _device_object(ctx, compiler, src, name, *, host, lto, target, where):
-    out = ctx.actions.declare_file("{}/{}/{}.{}".format(ctx.label.name, _folder(target), name, "bc" if target.target_id else "o"))
+    out = ctx.actions.declare_file("{}/{}/{}.{}".format(ctx.label.name, _folder(target), name, "bc" if is_openmp_bitcode(target, lto) else "o"))
     compile(
         ctx,
         compiler,
@@ -113,7 +113,7 @@ def _device_object(ctx, compiler, src, name, *, host, lto, target, where):
 
 _UNDEFINED = "add a definition to srcs, or add the device_bitcode_library that has one to device_deps; for symbols that begin with __kmpc_, add LLVM's device runtime to device_linkopts"
 
-def _link(ctx, compiler, linked, target):
+def _link(ctx, compiler, linked, target, lto):
     out = ctx.actions.declare_file("{}/{}.img".format(ctx.label.name, _folder(target)))
     whole, debug_info = split_debug_info(ctx, target, out)
     device_link(
@@ -123,6 +123,7 @@ def _link(ctx, compiler, linked, target):
             target,
             copts = compiler.language_flags("c++", True) + language_copts(ctx, "c++") + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target),
             advice = _UNDEFINED,
+            generates = is_openmp_bitcode(target, lto),
             linkopts = device_linkopts_of(ctx) + arch_linkopts_of(ctx, target),
             triple = openmp_triple(target),
         ),
@@ -164,7 +165,7 @@ def _openmp_library_impl(ctx):
     headers = library_headers(ctx)
     compiler = compiler_of(ctx, cc = cc_configuration(ctx, COMPILE_GROUP), headers = headers)
     check_compiler(compiler.clang, targets, where)
-    lto = lto_of(ctx, where, compiler.clang.release)
+    lto = lto_of(ctx, where, compiler.clang, "lto_openmp")
 
     symbol = registration_symbol(ctx)
     entries = own_entries(entries_suffix(ctx), symbol)
@@ -175,12 +176,12 @@ def _openmp_library_impl(ctx):
         objects.append(host.object)
         for target in targets:
             device_objects.setdefault(_folder(target), []).append(
-                _device_object(ctx, compiler, src, name, host = host, lto = lto, target = target, where = where),
+                _device_object(ctx, compiler, src, name, host = host, lto = lto(target), target = target, where = where),
             )
     images = []
     packages = []
     for target in targets:
-        image = _link(ctx, compiler, device_objects[_folder(target)], target)
+        image = _link(ctx, compiler, device_objects[_folder(target)], target, lto(target))
         images.append(image)
         packages.append(_pack(ctx, image, _folder(target), where))
 

@@ -186,12 +186,12 @@ def hip_code_objects_tests(name):
     actions_test(
         name = "hip_portable_link_test",
         argv = [
-            "--target=spirv64-amd-amdhsa -use-spirv-backend -nogpulib",
+            "--target=spirv64-amd-amdhsa -nogpulib",
             "-o BIN/tests/analysis/hip_portable/amdgcnspirv.spv BIN/tests/analysis/hip_portable/amdgcnspirv/a.bc BIN/tests/analysis/hip_portable/amdgcnspirv/sub/a.bc",
         ],
         count = 2,
         mnemonic = "OffloadDeviceLink",
-        not_in_argv = ["-mcpu=amdgcnspirv"],
+        not_in_argv = ["-mcpu=amdgcnspirv", "-use-spirv-backend"],
         output = "hip_portable/amdgcnspirv.spv",
         target = "hip_portable",
     )

@@ -2,7 +2,7 @@ package linkcache
 
 import (
 	"bytes"
-	"encoding/binary"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -43,8 +43,11 @@ func (k *keyer) program(name string) error {
 	if bytes.HasPrefix(head[:], []byte("#!")) {
 		return nil
 	}
-	loader, err := loaderOf(f)
-	if err != nil || loader == "" {
+	loader, err := elf.Interpreter(f)
+	switch {
+	case errors.Is(err, elf.ErrNotProgram):
+		return errUnknown
+	case err != nil || loader == "":
 		return err
 	}
 	var printed bytes.Buffer
@@ -94,30 +97,6 @@ func (k *keyer) installed(name string) error {
 	}
 	k.add(real, used{state, digest, kept})
 	return nil
-}
-
-// loaderOf returns the program that loads the shared libraries of a 64-bit little-endian ELF program,
-// or "" for one that has none.
-func loaderOf(r io.ReaderAt) (string, error) {
-	le, header := binary.LittleEndian, make([]byte, elf.HeaderSize)
-	if _, err := r.ReadAt(header, 0); err != nil {
-		return "", err
-	}
-	if string(header[:6]) != elf.Magic+"\x02\x01" || le.Uint16(header[54:]) != elf.SegmentSize {
-		return "", errUnknown
-	}
-	table := make([]byte, elf.SegmentSize*int(le.Uint16(header[56:])))
-	if _, err := r.ReadAt(table, int64(le.Uint64(header[32:]))); err != nil {
-		return "", err
-	}
-	for ; len(table) > 0; table = table[elf.SegmentSize:] {
-		if le.Uint32(table) == elf.PtInterp {
-			name := make([]byte, min(le.Uint64(table[32:]), 4096))
-			_, err := r.ReadAt(name, int64(le.Uint64(table[8:])))
-			return string(bytes.TrimRight(name, "\x00")), err
-		}
-	}
-	return "", nil
 }
 
 // loadedLibrary returns the path in a line of a loader's list: "NAME => PATH (ADDRESS)" or
