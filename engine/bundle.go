@@ -148,8 +148,8 @@ func (s *Session) writeLayout(ctx context.Context, output *files.Output, layout 
 	}
 	return s.budget.Each(ctx, len(contents), func(_ context.Context, i int) error {
 		c := &contents[i]
-		s.meter.expect(c.Content.Len())
-		defer s.meter.add(c.Content.Len())
+		s.meter.Expect(c.Content.Len())
+		defer s.meter.Add(c.Content.Len())
 		return output.CopyAt(c.Content, c.Offset)
 	})
 }
@@ -158,14 +158,14 @@ func (s *Session) writeLayout(ctx context.Context, output *files.Output, layout 
 func (s *Session) compress(ctx context.Context, output content.Sink, pieces []content.Part, c *Compression, result *BundleResult) error {
 	start := time.Now()
 	for _, p := range pieces {
-		s.meter.expect(p.Content.Len())
+		s.meter.Expect(p.Content.Len())
 	}
 	stats, err := ccob.Encode(ctx, output, pieces, ccob.EncodeOptions{
 		Version: c.Version,
 		Level:   ccob.LevelOf(c.Level),
 		Frames:  c.Frames,
 		Budget:  s.budget,
-		Done:    s.meter.add,
+		Done:    s.meter.Add,
 	})
 	result.Compressed, result.Duration = &stats, time.Since(start)
 	return err

@@ -77,6 +77,9 @@ func (s *Session) Files() *files.Root { return s.files }
 // Budget returns the budget of the Session; nil means the default of budget.Budget.
 func (s *Session) Budget() *budget.Budget { return s.budget }
 
+// Meter returns the Meter of the Session, which can be nil.
+func (s *Session) Meter() *Meter { return s.meter }
+
 // WithBudget returns a Session with the files of s and another budget.
 func (s *Session) WithBudget(b *budget.Budget) *Session {
 	limited := *s

@@ -73,7 +73,7 @@ func (s *Session) CompressPlan(ctx context.Context, opt CompressPlanOptions) (er
 		return err
 	}
 	for _, item := range items {
-		s.meter.expect(item.Content.Len())
+		s.meter.Expect(item.Content.Len())
 	}
 	layout, err := bundle.NewLayout(items, bundle.Options{Align: max(1, opt.Align)})
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Session) CompressPlan(ctx context.Context, opt CompressPlanOptions) (er
 			Level:  ccob.LevelOf(opt.Level),
 			Frames: opt.Frames,
 			Budget: s.budget,
-			Done:   s.meter.add,
+			Done:   s.meter.Add,
 		})
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/llvm/dialect"
 	"github.com/rules-offload/rules_offload/internal/registration/register"
 	"github.com/rules-offload/rules_offload/internal/registration/registerir"
+	"github.com/rules-offload/rules_offload/internal/registration/runtimes"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
@@ -103,10 +104,14 @@ func (s *Session) register(ctx context.Context, machine uint16, coff bool, input
 		return err
 	}
 	defer memory.Release()
-	r := register.Registration{Kind: opt.Kind, Package: opt.Kind == offloadbinary.SYCL && dialect.Of(opt.Release).SYCLBinaries}
+	runtime := runtimes.Of(opt.Kind)
+	if runtime == nil {
+		return fmt.Errorf("unknown kind %d", opt.Kind)
+	}
+	r := register.Registration{Kind: opt.Kind, Package: runtime.Form == runtimes.OffloadBinary && dialect.Of(opt.Release).SYCLBinaries}
 	for _, input := range inputs {
 		images, err := r.ReadImages(input.All())
-		if err == nil && opt.Check && (opt.Kind == offloadbinary.HIP || opt.Kind == offloadbinary.CUDA) {
+		if err == nil && opt.Check && runtime.Form == runtimes.FatBinary {
 			err = loadable(input.Mapped(guard.Inside))
 		}
 		if err == nil {

@@ -142,7 +142,7 @@ func (s *Session) unbundle(ctx context.Context, f *images.File, source *images.S
 					continue
 				}
 			}
-			s.meter.expect(entries[i].Size)
+			s.meter.Expect(entries[i].Size)
 			copies = append(copies, images.Copy{Image: entries[i], To: s.meter.watch(output)})
 		}
 		return f.Copy(ctx, copies)

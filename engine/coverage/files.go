@@ -15,11 +15,11 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
-	"github.com/rules-offload/rules_offload/internal/archives"
+	"github.com/rules-offload/rules_offload/installed/packages"
+	"github.com/rules-offload/rules_offload/installed/wheel"
 	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
-	"github.com/rules-offload/rules_offload/internal/wheel"
 )
 
 // file is a file of a package or of a directory.
@@ -86,12 +86,12 @@ func (c *checker) readPackage(name string) (bool, error) {
 		return false, err
 	}
 	defer input.Close()
-	format := archives.None
+	format := packages.None
 	err = guard.Contain(func() error {
-		format = archives.Identify(c.ctx, name, input.All(), c.budget)
+		format = packages.Identify(c.ctx, name, input.All(), c.budget)
 		return nil
 	})
-	if err != nil || format == archives.None {
+	if err != nil || format == packages.None {
 		return false, err
 	}
 	return true, c.walk(name, format, input.All(), true)
@@ -99,16 +99,16 @@ func (c *checker) readPackage(name string) (bool, error) {
 
 // walk examines the files of a package. Packages in it are packages of their own, unless it is one of
 // those itself.
-func (c *checker) walk(name string, format archives.Format, body content.Content, outer bool) error {
+func (c *checker) walk(name string, format packages.Format, body content.Content, outer bool) error {
 	err := guard.Contain(func() error {
-		return archives.Walk(c.ctx, format, body, archives.Options{Budget: c.budget, XZ: c.xz}, func(m *archives.Member) error {
+		return packages.Walk(c.ctx, format, body, packages.Options{Budget: c.budget, XZ: c.xz}, func(m *packages.Member) error {
 			if outer && isPackageName(m.Name) {
 				inner, free, err := m.Load(c.ctx)
 				if err != nil {
 					return err
 				}
 				defer free()
-				if f := archives.Identify(c.ctx, m.Name, inner, c.budget); f != archives.None {
+				if f := packages.Identify(c.ctx, m.Name, inner, c.budget); f != packages.None {
 					return c.walk(name+"!"+m.Name, f, inner, false)
 				}
 			}
@@ -122,7 +122,7 @@ func (c *checker) walk(name string, format archives.Format, body content.Content
 }
 
 // member examines a file of a package.
-func (c *checker) member(pkg string, m *archives.Member) error {
+func (c *checker) member(pkg string, m *packages.Member) error {
 	s := &c.packed
 	f := &file{in: pkg, path: installed(m.Name), name: pkg + "!" + m.Name}
 	if c.deep && isWheel(pkg) {
@@ -161,7 +161,7 @@ func installed(name string) string {
 }
 
 // content examines the bytes of a file of a package.
-func (c *checker) content(f *file, m *archives.Member) error {
+func (c *checker) content(f *file, m *packages.Member) error {
 	head, err := m.Head()
 	if err != nil {
 		return err

@@ -135,6 +135,15 @@ func (t *NewTree) Mkdir(e TreeEntry) error {
 	return treeError(t.name, os.MkdirAll(t.path(e.Path), 0o777))
 }
 
+// RemoveDir removes a directory that Mkdir created if it is empty, and reports whether it was.
+func (t *NewTree) RemoveDir(path string) bool {
+	if os.Remove(t.path(path)) != nil {
+		return false
+	}
+	t.modes = slices.DeleteFunc(t.modes, func(e TreeEntry) bool { return e.Path == path })
+	return true
+}
+
 // Symlink creates a symbolic link.
 func (t *NewTree) Symlink(e TreeEntry) error {
 	return treeError(t.name, os.Symlink(e.Link, t.path(e.Path)))

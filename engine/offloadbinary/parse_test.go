@@ -376,8 +376,8 @@ func TestKinds(t *testing.T) {
 	if got, ok := ParseOffloadKind("HIP"); got != 0 || ok {
 		t.Errorf("ParseOffloadKind(HIP) = %v, %v", got, ok)
 	}
-	if got := OffloadKind(0x13).String(); got != "openmp,cuda,0x10" {
-		t.Errorf("0x13 is %s", got)
+	if got := OffloadKind(0x8003).String(); got != "openmp,cuda,0x8000" {
+		t.Errorf("0x8003 is %s", got)
 	}
 	if got := fmt.Sprint(ImageKind(1), ImageKind(99)) + ImageKind(99).Extension(); got != "elf unknown (99)" {
 		t.Errorf("image kinds: %s", got)

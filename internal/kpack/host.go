@@ -11,6 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/prune"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
@@ -130,4 +131,25 @@ func loadedEnd(f *elfedit.File, addr, off uint64) uint64 {
 		}
 	}
 	return off
+}
+
+// Splittable reports whether a file is a library or program with HIP code that can be split. If it has such
+// code that cannot be split, or if that is not known, why is the reason.
+func Splittable(c content.Content) (fat bool, why string) {
+	data := c.Mapped(guard.Inside)
+	if object.Identify(data) == object.PE && prune.HasPECode(data) {
+		return false, "libraries for Windows cannot be split"
+	}
+	if !elfedit.IsLinked(data) {
+		return false, ""
+	}
+	f, err := elfedit.Parse(c)
+	if err != nil && !errors.Is(err, elfedit.ErrPacked) && !prune.MayHaveCode(data) {
+		return false, ""
+	}
+	if err != nil {
+		return false, err.Error()
+	}
+	section, err := f.Section(embedding.HIPSection)
+	return err != nil || section >= 0 && f.Sections[section].InFile() > 0, ""
 }

@@ -338,6 +338,29 @@ func (a *Archive) Empty() *Archive {
 	return &Archive{Group: a.Group, Family: a.Family, Archs: a.Archs, Scheme: a.Scheme}
 }
 
+// Keep returns an archive with the entries for some of the targets of a.
+func (a *Archive) Keep(archs []string) *Archive {
+	less := a.Empty()
+	less.Archs = archs
+	if !slices.Contains(archs, a.Family) && slices.Contains(a.Archs, a.Family) {
+		less.Family = archs[0]
+	}
+	ordinals := make(map[int]int)
+	for _, e := range a.Sorted() {
+		if !slices.Contains(archs, e.Arch) {
+			continue
+		}
+		ordinal, ok := ordinals[e.Ordinal]
+		if !ok {
+			ordinal = len(ordinals)
+			ordinals[e.Ordinal] = ordinal
+		}
+		e.Ordinal = ordinal
+		less.Entries = append(less.Entries, e)
+	}
+	return less
+}
+
 // Sorted returns the entries by ordinal, key and target ID.
 func (a *Archive) Sorted() []Entry {
 	return slices.SortedStableFunc(slices.Values(a.Entries), func(a, b Entry) int {

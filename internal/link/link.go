@@ -211,8 +211,9 @@ const (
 	// UnknownHost is a host for which no registration object can be written: Subject
 	// is its triple.
 	UnknownHost
-	// MixedSYCL are images of SYCL and of another offload kind for one target.
-	MixedSYCL
+	// MixedKinds are images for one target of which one kind cannot be linked with others: Subject is the title of its
+	// runtime.
+	MixedKinds
 	// NoRuntime is an offload kind that has no runtime: Subject is the kind.
 	NoRuntime
 	// NoImage is a device link without an output image: Subject is the
@@ -244,8 +245,8 @@ func (e *Error) Error() string {
 		text = "no host linker"
 	case UnknownHost:
 		text = fmt.Sprintf("host triple %q: unknown architecture", e.Subject)
-	case MixedSYCL:
-		text = devicelink.ErrMixedSYCL.Error()
+	case MixedKinds:
+		text = (&devicelink.MixedError{Runtime: e.Subject}).Error()
 	case NoRuntime:
 		text = fmt.Sprintf("offload kind %s has no runtime", e.Subject)
 	case NoImage:

@@ -144,8 +144,8 @@ func (w *linker) check(plan *Plan) (possible int, err error) {
 	}
 	for i := range links {
 		if err := links[i].Check(); err != nil {
-			if errors.Is(err, devicelink.ErrMixedSYCL) {
-				err = &Error{Fault: MixedSYCL}
+			if mixed, ok := errors.AsType[*devicelink.MixedError](err); ok {
+				err = &Error{Fault: MixedKinds, Subject: mixed.Runtime}
 			}
 			return i, err
 		}

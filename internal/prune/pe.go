@@ -56,6 +56,16 @@ func isCut(section, name string) bool {
 	return section == name || len(section) == 8 && strings.HasPrefix(name, section)
 }
 
+// HasPECode reports whether a file is a library or program for Windows with bundles of HIP.
+func HasPECode(data []byte) bool {
+	p, err := parsePE(data)
+	if err != nil || p.code < 0 {
+		return false
+	}
+	body, err := p.Data(p.code)
+	return err != nil || len(body) > 0
+}
+
 // openPE finds the bundles of HIP in a linked file for Windows.
 func (w *Work) openPE(ctx context.Context) error {
 	w.format = "pe"

@@ -26,6 +26,16 @@ import (
 // ErrNoDeviceCode reports a file without device code.
 var ErrNoDeviceCode = errors.New("no device code in the file")
 
+// EmptyError reports a file of which no device code would remain.
+type EmptyError struct {
+	Stored []string // the entry IDs in the file, each once
+}
+
+// Error returns the entries of the file.
+func (e *EmptyError) Error() string {
+	return fmt.Sprintf("no device code would remain: found %s; keep at least one of them", list(e.Stored))
+}
+
 // MissingError reports a target to keep for which there is no entry.
 type MissingError struct {
 	Name   string   // the target
@@ -66,6 +76,11 @@ type Options struct {
 	Level                int // of compression, as in clang-offload-bundler
 	// IgnoreMissing turns names in Keep that are missing into warnings.
 	IgnoreMissing bool
+	// OneOfSeveral means that names that are missing are expected: another file can have them.
+	OneOfSeveral bool
+	// KeepEmpty permits that host code loses all of its device code. Files of device code alone are an
+	// EmptyError.
+	KeepEmpty bool
 	// DryRun computes only the report; compressed sizes are upper bounds.
 	DryRun bool
 	Budget *budget.Budget
@@ -236,6 +251,11 @@ func (w *Work) Report(p *elfedit.Layout) Report {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d bytes after the last section are kept at the end of the file; a signature there is no longer valid", p.Appended))
 	}
 	return r
+}
+
+// hasHostCode reports whether the file has more than device code.
+func (w *Work) hasHostCode() bool {
+	return w.format != "bundle" && w.format != "fatbinary" && w.format != "offload-binary"
 }
 
 // Linked reports whether the file is a shared library or a program.

@@ -130,7 +130,7 @@ func (w *Work) choose() error {
 		names, warn = o.Drop, true
 	}
 	for _, name := range names {
-		if has(name) {
+		if o.OneOfSeveral || has(name) {
 			continue
 		}
 		if !warn {
@@ -146,6 +146,9 @@ func (w *Work) choose() error {
 				e.replacement, in[u] = r, true
 			}
 		})
+		if len(in) == 0 && o.OneOfSeveral {
+			continue
+		}
 		if len(in) == 0 {
 			return fmt.Errorf("no entry for %s: found %s; nothing is replaced", r.Name, list(stored))
 		}
@@ -165,11 +168,13 @@ func (w *Work) choose() error {
 		}
 	})
 	if left == 0 {
-		err := fmt.Errorf("no device code would remain: found %s; keep at least one of them", list(stored))
-		if w.otherVendor() {
+		err := &EmptyError{stored}
+		switch {
+		case w.otherVendor():
 			return unsupported(err)
+		case !o.KeepEmpty || !w.hasHostCode():
+			return err
 		}
-		return err
 	}
 	return nil
 }

@@ -2,6 +2,7 @@
 
 load(":messages.bzl", "file_name", "name_of")
 load(":program.bzl", "offload_arguments", "run_offload")
+load(":runtimes.bzl", "FAT_BINARY_RUNTIMES")
 
 HostPlatformInfo = provider(
     doc = "The target platform, which is the host of devices. It is computed once for all targets of a configuration.",
@@ -172,7 +173,7 @@ def register_images(ctx, *, kind, files, own_entries = None, relocatable = False
 
     Args:
       ctx: the rule's context; the rule has `PROGRAM_GROUPS` and `HOST_ATTRS`.
-      kind: `openmp`, `hip`, `cuda` or `sycl`.
+      kind: one of `RUNTIMES`.
       files: list of images, or of the one bundle.
       own_entries: list of the objects, compiled with `own_entries`, whose entries belong to
         the images; None for the entries of all objects that clang compiled.
@@ -195,7 +196,7 @@ def register_images(ctx, *, kind, files, own_entries = None, relocatable = False
         args.add(llvm_version, format = "--llvm-version=%s")
     if relocatable:
         args.add("--relocatable")
-    if own_entries == None and kind in ("hip", "cuda"):
+    if own_entries == None and kind in FAT_BINARY_RUNTIMES:
         # The bundle can be any file.
         args.add("--check")
     if own_entries != None:

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/installed/installation"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 	"github.com/rules-offload/rules_offload/tests/internal/packagers"
 )
@@ -38,7 +39,7 @@ func TestWheelInstall(t *testing.T) {
 	}
 	ctx := context.Background()
 	dist := filepath.Join(b.dir, "dist")
-	report, err := session().WheelSplit(ctx, engine.WheelSplitOptions{Input: name, OutputDir: dist, SplitSettings: engine.SplitSettings{Level: 3, Verify: true}})
+	report, err := installation.SplitWheel(ctx, session(), installation.SplitWheelOptions{Input: name, OutputDir: dist, SplitSettings: engine.SplitSettings{Level: 3, Verify: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,11 +62,11 @@ func TestWheelInstall(t *testing.T) {
 		t.Error(err)
 	}
 
-	merged, err := session().WheelMerge(ctx, engine.WheelMergeOptions{Inputs: wheelFiles(&report), OutputDir: filepath.Join(b.dir, "merged"), MergeSettings: engine.MergeSettings{Verify: true}})
+	merged, err := installation.MergeWheels(ctx, session(), installation.MergeWheelOptions{Inputs: wheelFiles(&report), OutputDir: filepath.Join(b.dir, "merged"), MergeSettings: engine.MergeSettings{Verify: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pruned, err := session().WheelPrune(ctx, engine.WheelPruneOptions{Inputs: []string{merged.Wheel.File}, OutputDir: filepath.Join(b.dir, "pruned"), Keep: []string{"gfx1100"}, Verify: true})
+	pruned, err := installation.PruneWheels(ctx, session(), installation.PruneWheelOptions{Inputs: []string{merged.Wheel.File}, OutputDir: filepath.Join(b.dir, "pruned"), Keep: []string{"gfx1100"}, Verify: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func TestWheelInstall(t *testing.T) {
 }
 
 // wheelFiles returns the wheels of a report.
-func wheelFiles(r *engine.WheelSplitReport) []string {
+func wheelFiles(r *installation.SplitWheelReport) []string {
 	all := []string{r.Host.File}
 	for _, d := range r.Devices {
 		all = append(all, d.File)

@@ -31,7 +31,7 @@ import (
 const (
 	module = "github.com/rules-offload/rules_offload"
 	// most is the largest number of packages that can be imported.
-	most = 13
+	most = 17
 )
 
 // pkg is a package as go list prints it.

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
 )
@@ -43,8 +44,10 @@ type Release struct {
 	// ListsMembers reports whether clang-offload-bundler -list -type=a lists the entries of the
 	// members.
 	ListsMembers bool
-	// WrapsSYCL reports whether llvm-offload-wrapper has the kind sycl and the option --relocatable.
-	WrapsSYCL bool
+	// Wraps are the kinds of llvm-offload-wrapper.
+	Wraps offloadbinary.OffloadKind
+	// WrapsRelocatable reports whether llvm-offload-wrapper has the option --relocatable.
+	WrapsRelocatable bool
 	// SYCL is the release whose code llvm-offload-wrapper writes for SYCL: where it has none of its own, that of the
 	// first release that has one.
 	SYCL target.Release
@@ -57,18 +60,21 @@ type Release struct {
 	Syntax llvmcl.Syntax
 }
 
+// wrapped are the kinds of llvm-offload-wrapper in all releases.
+const wrapped = offloadbinary.OpenMP | offloadbinary.CUDA | offloadbinary.HIP
+
 // releases lists the supported releases, oldest first.
 var releases = []Release{
-	{Release: target.LLVM22, Version: "22.1.8", Package: "1+b2", Container: 1, SYCL: target.LLVM23, BinaryTool: target.LLVM23},
+	{Release: target.LLVM22, Version: "22.1.8", Package: "1+b2", Container: 1, Wraps: wrapped, SYCL: target.LLVM23, BinaryTool: target.LLVM23},
 	{
 		Release: target.LLVM23, Version: "23.1.4", Package: "2", Container: 2, SmallWords: true,
 		AnyTypeOfEmpty: true, ListsMembers: true, Syntax: llvmcl.Syntax{EmptyQuotes: true},
-		WrapsSYCL: true, SYCL: target.LLVM23, BinaryTool: target.LLVM23, TempsBesideOutput: true,
+		Wraps: wrapped | offloadbinary.SYCL, WrapsRelocatable: true, SYCL: target.LLVM23, BinaryTool: target.LLVM23, TempsBesideOutput: true,
 	},
 	{
 		Release: target.LLVM24, Version: "24.0.0", Package: "++20261025103442+7e3c57157096-1~exp1", Container: 3, SmallWords: true,
 		AnyTypeOfEmpty: true, ListsMembers: true, Syntax: llvmcl.Syntax{EmptyQuotes: true, StrictBools: true, NoGroups: true, HelpAlias: true},
-		CompressesContainers: true, WrapsSYCL: true, SYCL: target.LLVM24, BinaryTool: target.LLVM24, TempsBesideOutput: true,
+		CompressesContainers: true, Wraps: wrapped | offloadbinary.SYCL, WrapsRelocatable: true, SYCL: target.LLVM24, BinaryTool: target.LLVM24, TempsBesideOutput: true,
 	},
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/nearest"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+	"github.com/rules-offload/rules_offload/internal/registration/runtimes"
 )
 
 var packVerb = verb{
@@ -34,7 +35,7 @@ type packFlags struct {
 
 // define defines the flags and returns what runs the verb.
 func (f *packFlags) define(flags *flagSet) runner {
-	imagesFlag(flags, &f.opt.Images, packedKinds, "`file=FILE,triple=TRIPLE,kind=KIND,KEY=VALUE...`: an image and its properties. KIND is openmp, cuda, hip, sycl or none; clang also writes arch. May be repeated.")
+	imagesFlag(flags, &f.opt.Images, packedKinds(), "`file=FILE,triple=TRIPLE,kind=KIND,KEY=VALUE...`: an image and its properties. KIND is "+alternatives(packedKinds())+"; clang also writes arch. May be repeated.")
 	flags.StringVar(&f.opt.Output, "output", "", "the offload binary, a `file`; - is standard output")
 	f.opt.Version = offloadbinary.DefaultVersion
 	versions, texts := []string{}, []string{}
@@ -143,12 +144,11 @@ func imagesFlag(flags *flagSet, images *[][]offloadbinary.String, kinds []string
 // imageKeys are the keys of --image with a meaning. Offload binaries can have others.
 var imageKeys = []string{"file", "triple", "arch", "kind", "id", "member", "section", "format"}
 
-// packedKinds are the offload kinds of offload binaries, storedKinds those that
-// bundles have in addition.
-var (
-	packedKinds = []string{"openmp", "cuda", "hip", "sycl", "none"}
-	storedKinds = []string{"openmp", "cuda", "hip", "sycl", "none", "hipv4", "host"}
-)
+// packedKinds returns the offload kinds of offload binaries.
+func packedKinds() []string { return append(runtimes.Names(), offloadbinary.OffloadKind(0).String()) }
+
+// storedKinds returns those of offload binaries and of bundles.
+func storedKinds() []string { return append(packedKinds(), string(target.HIPv4), string(target.Host)) }
 
 // value returns the value of a property, "" if it is not set.
 func value(image []offloadbinary.String, key string) string {

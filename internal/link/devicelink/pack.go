@@ -8,14 +8,16 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/registration/runtimes"
 )
 
 // Kinds returns the offload kinds of the links in the order in which they first
-// appear; those of one link are in the order of kindOrder.
+// appear; those of one link are in the order of runtimes.Table.
 func Kinds(links []Link) []offloadbinary.OffloadKind {
 	var kinds []offloadbinary.OffloadKind
 	for i := range links {
-		for _, kind := range kindOrder {
+		for r := range runtimes.Table {
+			kind := runtimes.Table[r].Kind
 			if links[i].Kinds&kind != 0 && !slices.Contains(kinds, kind) {
 				kinds = append(kinds, kind)
 			}
@@ -23,8 +25,6 @@ func Kinds(links []Link) []offloadbinary.OffloadKind {
 	}
 	return kinds
 }
-
-var kindOrder = []offloadbinary.OffloadKind{offloadbinary.OpenMP, offloadbinary.CUDA, offloadbinary.HIP, offloadbinary.SYCL}
 
 // Of returns the links whose images are registered for a kind, in the order in
 // which they are packed, see Compare.

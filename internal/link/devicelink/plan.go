@@ -14,13 +14,13 @@
 package devicelink
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/registration/runtimes"
 )
 
 // Image is the description of a device image that planning requires.
@@ -203,14 +203,20 @@ func (l *Link) Name() string {
 	return strings.TrimSpace(l.Triple + " " + l.Processor())
 }
 
-// ErrMixedSYCL is returned by Link.Check for images of SYCL and of another
-// offload kind in one link.
-var ErrMixedSYCL = errors.New("images of SYCL cannot be linked with images of another offload kind")
+// MixedError reports images of a runtime, such as SYCL, and of another offload kind in one link.
+type MixedError struct{ Runtime string }
+
+// Error names the runtime.
+func (e *MixedError) Error() string {
+	return fmt.Sprintf("images of %s cannot be linked with images of another offload kind", e.Runtime)
+}
 
 // Check reports why a link is impossible.
 func (l *Link) Check() error {
-	if l.Kinds&offloadbinary.SYCL != 0 && l.Kinds != offloadbinary.SYCL {
-		return ErrMixedSYCL
+	for i := range runtimes.Table {
+		if r := &runtimes.Table[i]; r.Alone && l.Kinds&r.Kind != 0 && l.Kinds != r.Kind {
+			return &MixedError{r.Title}
+		}
 	}
 	if slices.Contains(linkable, target.ParseTriple(l.Triple).Arch) {
 		return nil

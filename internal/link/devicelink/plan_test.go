@@ -1,6 +1,7 @@
 package devicelink
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -218,7 +219,7 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	g := Link{Triple: "spirv64-unknown-unknown", Kinds: offloadbinary.SYCL | offloadbinary.OpenMP}
-	if err := g.Check(); err != ErrMixedSYCL {
+	if err, ok := errors.AsType[*MixedError](g.Check()); !ok || err.Runtime != "SYCL" {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,10 @@
 package register
 
-import "github.com/rules-offload/rules_offload/engine/offloadbinary"
+import (
+	"slices"
+
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+)
 
 // code is an assembled function. The assembler source in asm has the instructions in readable form.
 type code struct {
@@ -27,24 +31,24 @@ type functions struct {
 
 // assembled holds the functions of a machine for each runtime.
 type assembled struct {
-	openMP, hip, cuda, sycl functions
-	syclPackage             functions // for an offload binary that the runtime reads
-	nothing                 functions // a constructor that does nothing
+	runtimes    []ofRuntime
+	syclPackage functions // for an offload binary that the runtime reads
+	nothing     functions // a constructor that does nothing
 	// common is the content of the common record of .eh_frame.
 	common string
 }
 
+// ofRuntime holds the functions for one runtime.
+type ofRuntime struct {
+	kind offloadbinary.OffloadKind
+	functions
+}
+
 // of returns the functions that register images with the runtime of r.
 func (a *assembled) of(r *Registration) functions {
-	switch {
-	case r.Kind == offloadbinary.OpenMP:
-		return a.openMP
-	case r.Kind == offloadbinary.HIP:
-		return a.hip
-	case r.Kind == offloadbinary.CUDA:
-		return a.cuda
-	case r.Package:
+	if r.Package {
 		return a.syclPackage
 	}
-	return a.sycl
+	i := slices.IndexFunc(a.runtimes, func(o ofRuntime) bool { return o.kind == r.Kind })
+	return a.runtimes[i].functions
 }

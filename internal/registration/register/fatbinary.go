@@ -8,6 +8,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/registration/runtimes"
 )
 
 // FatBinary is an object that defines a symbol for a HIP fat binary, and registers
@@ -39,9 +40,9 @@ func (f *FatBinary) Write(out content.Sink) error {
 	if f.Unused {
 		return m.finish(out)
 	}
-	names := fatBinaryNames(offloadbinary.HIP)
+	hip := runtimes.Of(offloadbinary.HIP)
 	m.define(f.Symbol, m.Section(object.BuilderSection{
-		Name: names.image, Type: elf.ShtProgbits, Flags: m.machine.imageFlags(f.Content.Len()), Align: names.align, Content: f.Content,
+		Name: hip.Sections.Image, Type: elf.ShtProgbits, Flags: m.machine.imageFlags(f.Content.Len()), Align: alignOf(hip), Content: f.Content,
 	}), uint64(f.Content.Len()))
 	return m.finish(out)
 }

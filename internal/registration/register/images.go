@@ -7,24 +7,25 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/registration/runtimes"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // ReadImages returns the images of a file for the registration: a fat binary, or the images of an
 // offload binary. The caller has reserved the memory for compressed offload binaries.
 func (r *Registration) ReadImages(c content.Content) ([]Image, error) {
-	kind := r.Kind
+	form := runtimes.Of(r.Kind).Form
 	switch {
 	case c.Len() == 0:
 		return nil, errors.New("found an empty file, expected a device image")
 	case r.Package:
 		return []Image{{Content: c}}, nil
-	case kind == offloadbinary.SYCL && !offloadbinary.Is(c.Mapped(guard.Inside)):
-		return nil, errors.New("not an offload binary: SYCL registers the outputs of clang-sycl-linker")
+	case form == runtimes.OffloadBinary && !offloadbinary.Is(c.Mapped(guard.Inside)):
+		return nil, fmt.Errorf("not an offload binary: %s registers the outputs of clang-sycl-linker", runtimes.Of(r.Kind).Title)
 	case !offloadbinary.Is(c.Mapped(guard.Inside)):
 		return []Image{{Content: c}}, nil
-	case kind != offloadbinary.OpenMP && kind != offloadbinary.SYCL:
-		return nil, fmt.Errorf("found an offload binary, expected a fat binary, which the runtime of %s loads", kind)
+	case form == runtimes.FatBinary:
+		return nil, fmt.Errorf("found an offload binary, expected a fat binary, which the runtime of %s loads", r.Kind)
 	}
 	stored := Image{Content: c}
 	var images []Image
@@ -34,7 +35,7 @@ func (r *Registration) ReadImages(c content.Content) ([]Image, error) {
 			return nil, err
 		}
 		for _, img := range p.Images {
-			if kind == offloadbinary.SYCL {
+			if form == runtimes.OffloadBinary {
 				images = append(images, Image{Content: img.Content, Triple: img.Get("triple"), ImageKind: uint8(img.Kind), Symbols: syclSymbols(&img)})
 				continue
 			}

@@ -32,16 +32,18 @@ package register
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/registration/runtimes"
 )
 
-// ParseKind returns the kind with a name: openmp, hip, cuda or sycl.
+// ParseKind returns the kind with a name: one of runtimes.Names.
 func ParseKind(name string) (offloadbinary.OffloadKind, error) {
 	k, ok := offloadbinary.ParseOffloadKind(name)
 	if !ok || k == 0 {
-		return 0, fmt.Errorf("kind: found %q, expected one of openmp, hip, cuda, sycl", name)
+		return 0, fmt.Errorf("kind: found %q, expected one of %s", name, strings.Join(runtimes.Names(), ", "))
 	}
 	return k, nil
 }
@@ -125,13 +127,13 @@ func (o *Object) Write(out content.Sink) error {
 }
 
 func (r *Registration) check() error {
+	runtime := runtimes.Of(r.Kind)
 	switch {
-	case r.Kind != offloadbinary.OpenMP && r.Kind != offloadbinary.HIP && r.Kind != offloadbinary.CUDA && r.Kind != offloadbinary.SYCL:
+	case runtime == nil:
 		return fmt.Errorf("unknown kind %d", r.Kind)
 	case len(r.Images) == 0:
 		return errors.New("no image to register")
-	case r.Kind == offloadbinary.SYCL && !r.Package:
-	case r.Kind != offloadbinary.OpenMP && len(r.Images) > 1:
+	case len(r.Images) > 1 && (r.Package || runtime.Form == runtimes.FatBinary):
 		return fmt.Errorf("%d images, expected one fat binary", len(r.Images))
 	}
 	for i, img := range r.Images {

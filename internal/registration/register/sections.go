@@ -7,10 +7,10 @@ import (
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
+	"github.com/rules-offload/rules_offload/internal/registration/runtimes"
 )
 
 // Alignment of images.
@@ -34,19 +34,12 @@ func (m *machine) imageFlags(size int64) uint64 {
 	return elf.ShfAlloc
 }
 
-// names are the names that LLVM uses for HIP and CUDA.
-type names struct {
-	image, wrapper string // sections
-	magic          uint32 // of the wrapper
-	align          uint64
-}
-
-// fatBinaryNames returns the names of HIP or CUDA.
-func fatBinaryNames(kind offloadbinary.OffloadKind) names {
-	if kind == offloadbinary.CUDA {
-		return names{embedding.CUDASection, embedding.CUDAWrappers, embedding.MagicCUDA, cudaAlign}
+// alignOf returns the alignment of the fat binary of a runtime.
+func alignOf(r *runtimes.Runtime) uint64 {
+	if r.Mapped {
+		return hipAlign
 	}
-	return names{embedding.HIPSection, embedding.HIPWrappers, embedding.MagicHIP, hipAlign}
+	return cudaAlign
 }
 
 // module is an object that is being built.
@@ -87,8 +80,10 @@ func newModule(o *Object) (*module, error) {
 		return nil, err
 	}
 	m.entries, m.relocatable = entries, o.Relocatable
-	// SYCL registers images without the entries of the program.
-	bounded := slices.ContainsFunc(o.Registrations, func(r Registration) bool { return r.Kind != offloadbinary.SYCL })
+	bounded := slices.ContainsFunc(o.Registrations, func(r Registration) bool {
+		runtime := runtimes.Of(r.Kind)
+		return runtime == nil || !runtime.NoEntries
+	})
 	if o.COFF {
 		if o.Relocatable {
 			return nil, errors.New("relocatable registration requires ELF, found COFF")
@@ -157,13 +152,13 @@ func (m *module) register(r *Registration) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	switch r.Kind {
-	case offloadbinary.OpenMP:
+	switch runtime := runtimes.Of(r.Kind); runtime.Form {
+	case runtimes.Images:
 		m.openMP(r)
-	case offloadbinary.SYCL:
+	case runtimes.OffloadBinary:
 		return m.sycl(r)
 	default:
-		m.fatBinary(r)
+		m.fatBinary(r, runtime)
 	}
 	return nil
 }
@@ -226,18 +221,18 @@ func (m *module) openMP(r *Registration) {
 
 // fatBinary adds the fat binary, the wrapper that points to it, and a variable
 // for the handle that the runtime returns.
-func (m *module) fatBinary(r *Registration) {
-	n, img := fatBinaryNames(r.Kind), r.Images[0]
+func (m *module) fatBinary(r *Registration, n *runtimes.Runtime) {
+	img := r.Images[0]
 	image := m.local(".fatbin_image", m.Section(object.BuilderSection{
-		Name: n.image, Type: elf.ShtProgbits, Flags: m.machine.imageFlags(img.size()), Align: n.align, Content: img.Content, Parts: img.Parts,
+		Name: n.Sections.Image, Type: elf.ShtProgbits, Flags: m.machine.imageFlags(img.size()), Align: alignOf(n), Content: img.Content, Parts: img.Parts,
 	}), 0, uint64(img.size()), elf.TypeObject)
 
 	const version = 1
 	wrapper := make([]byte, 24)
-	binary.LittleEndian.PutUint32(wrapper, n.magic)
+	binary.LittleEndian.PutUint32(wrapper, n.Magic)
 	binary.LittleEndian.PutUint32(wrapper[4:], version)
 	segment := m.Section(object.BuilderSection{
-		Name: n.wrapper, Type: elf.ShtProgbits, Flags: elf.ShfAlloc | elf.ShfWrite, Align: 8, Content: content.Memory(wrapper),
+		Name: n.Sections.Wrapper, Type: elf.ShtProgbits, Flags: elf.ShfAlloc | elf.ShfWrite, Align: 8, Content: content.Memory(wrapper),
 	})
 	m.Relocate(segment, 8, m.machine.abs64, image, 0)
 	handle := m.Section(object.BuilderSection{Name: ".bss", Type: elf.ShtNobits, Flags: elf.ShfAlloc | elf.ShfWrite, Align: 8, Size: 8})

@@ -11,12 +11,12 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/llvm/dialect"
 	ir "github.com/rules-offload/rules_offload/internal/llvm/llvmir"
 	"github.com/rules-offload/rules_offload/internal/registration/register"
+	"github.com/rules-offload/rules_offload/internal/registration/runtimes"
 )
 
 // Module is the module of one registration.
@@ -68,18 +68,20 @@ func (m *Module) build() (*ir.Module, error) {
 	if b.format == "macho" {
 		b.startup = "__TEXT,__StaticInit"
 	}
-	r := &m.Registration
+	r, runtime := &m.Registration, runtimes.Of(m.Registration.Kind)
 	switch {
-	case r.Kind == offloadbinary.OpenMP:
+	case runtime == nil:
+		return nil, fmt.Errorf("unknown kind %d", r.Kind)
+	case runtime.Form == runtimes.Images:
 		b.openMP(r.Images)
-	case r.Kind == offloadbinary.SYCL && r.Package && len(r.Images) == 1:
-		b.syclPackage(r.Images[0])
-	case r.Kind == offloadbinary.SYCL && !r.Package:
+	case runtime.Form == runtimes.OffloadBinary && !r.Package:
 		b.sycl(r.Images)
-	case (r.Kind == offloadbinary.HIP || r.Kind == offloadbinary.CUDA) && len(r.Images) == 1:
-		b.fatBinary(r.Kind, r.Images[0])
-	default:
+	case len(r.Images) != 1:
 		return nil, errors.New("expected one image")
+	case r.Package:
+		b.syclPackage(r.Images[0])
+	default:
+		b.fatBinary(runtime, r.Images[0])
 	}
 	return b.to, nil
 }
@@ -289,50 +291,42 @@ func (b *builder) openMP(images []register.Image) {
 	end.Ret()
 }
 
-// fatBinaryNames returns the names of sections for HIP or CUDA in a format of objects, and the magic number of
-// the wrapper.
-func fatBinaryNames(kind offloadbinary.OffloadKind, format string) (image, wrapper string, magic int64) {
-	switch cuda := kind == offloadbinary.CUDA; {
-	case format == "macho" && cuda:
-		return "__NV_CUDA,__nv_fatbin", "__NV_CUDA,__fatbin", embedding.MagicCUDA
-	case format == "macho":
-		return "__HIP,__hip_fatbin", "__HIP,__fatbin", embedding.MagicHIP
-	case cuda:
-		return embedding.CUDASection, embedding.CUDAWrappers, embedding.MagicCUDA
-	default:
-		return embedding.HIPSection, embedding.HIPWrappers, embedding.MagicHIP
+// fatBinary makes the module for the runtime of a fat binary.
+func (b *builder) fatBinary(of *runtimes.Runtime, body register.Image) {
+	sections := of.Sections
+	if b.format == "macho" {
+		sections = of.MachO
 	}
-}
-
-// fatBinary makes the module for HIP or CUDA.
-func (b *builder) fatBinary(kind offloadbinary.OffloadKind, body register.Image) {
-	imageSection, wrapperSection, magic := fatBinaryNames(kind, b.format)
 	b.offloadEntry()
 	wrapperType := b.named("fatbin_wrapper", ir.I32, ir.I32, ir.Ptr, ir.Ptr)
 	b.bounds()
 	align := int64(0)
-	if kind == offloadbinary.HIP && b.PageAligned {
+	if of.Mapped && b.PageAligned {
 		align = 4096
 	}
-	image := b.global(ir.Global{Name: ".fatbin_image", Init: &ir.Bytes{Content: body.Content}, Linkage: ir.Internal, Constant: true, Section: imageSection, Align: align})
-	wrapper := b.global(ir.Global{Name: ".fatbin_wrapper", Linkage: ir.Internal, Constant: true, Section: wrapperSection, Unsanitized: b.dialect.UnsanitizedWrapper, Align: 8,
-		Init: ir.Aggregate(wrapperType, i32(magic), i32(1), image, null())})
-	runtime := kind.String()
+	image := b.global(ir.Global{Name: ".fatbin_image", Init: &ir.Bytes{Content: body.Content}, Linkage: ir.Internal, Constant: true, Section: sections.Image, Align: align})
+	wrapper := b.global(ir.Global{Name: ".fatbin_wrapper", Linkage: ir.Internal, Constant: true, Section: sections.Wrapper, Unsanitized: b.dialect.UnsanitizedWrapper, Align: 8,
+		Init: ir.Aggregate(wrapperType, i32(int64(of.Magic)), i32(1), image, null())})
+	runtime := of.Kind.String()
 	handle := b.global(ir.Global{Name: "." + runtime + ".binary_handle", Linkage: ir.Internal, Init: null()})
 
 	add, start := b.define("." + runtime + ".fatbin_reg")
 	remove, end := b.define("." + runtime + ".fatbin_unreg")
 	addBinary := b.declare("__"+runtime+"RegisterFatBinary", ir.Ptr, ir.Ptr)
-	addEnd := b.declare("__cudaRegisterFatBinaryEnd", ir.Void, ir.Ptr)
+	last := "__cudaRegisterFatBinaryEnd" // LLVM declares it for all
+	if of.Ends {
+		last = of.Functions() + "RegisterFatBinaryEnd"
+	}
+	addEnd := b.declare(last, ir.Void, ir.Ptr)
 	removeBinary := b.declare("__"+runtime+"UnregisterFatBinary", ir.Void, ir.Ptr)
 	atexit := b.declare("atexit", ir.I32, ir.Ptr)
-	entries := b.entries(runtime, int64(kind))
+	entries := b.entries(of)
 	b.constructor("ctors", 101, add)
 
 	binary := start.Call(addBinary, wrapper)
 	start.Store(binary, handle, 8)
 	start.Call(entries, binary)
-	if kind == offloadbinary.CUDA {
+	if of.Ends {
 		start.Call(addEnd, binary)
 	}
 	start.Call(atexit, remove)
@@ -343,7 +337,8 @@ func (b *builder) fatBinary(kind offloadbinary.OffloadKind, body register.Image)
 
 // entries adds the function that registers the offload entries of a kind with a
 // runtime.
-func (b *builder) entries(runtime string, kind int64) *ir.Function {
+func (b *builder) entries(of *runtimes.Runtime) *ir.Function {
+	runtime := of.Kind.String()
 	function := b.declare("__"+runtime+"RegisterFunction", ir.I32, ir.Ptr, ir.Ptr, ir.Ptr, ir.Ptr, ir.I32, ir.Ptr, ir.Ptr, ir.Ptr, ir.Ptr, ir.Ptr)
 	variable := b.declare("__"+runtime+"RegisterVar", ir.Void, ir.Ptr, ir.Ptr, ir.Ptr, ir.Ptr, ir.I32, ir.I64, ir.I32, ir.I32)
 	managed := b.declare("__"+runtime+"RegisterManagedVar", ir.Void, ir.Ptr, ir.Ptr, ir.Ptr, ir.Ptr, ir.I64, ir.I32)
@@ -377,7 +372,7 @@ func (b *builder) entries(runtime string, kind int64) *ir.Function {
 		return loop.ShiftRight(name, loop.And("", flags, i32(1<<number)), i32(number))
 	}
 	external, constant, normalized := bit("extern", 3), bit("constant", 4), bit("normalized", 5)
-	loop.Branch(loop.Equal(entryKind, ir.Int(ir.I16, kind)), ofKind, next)
+	loop.Branch(loop.Equal(entryKind, ir.Int(ir.I16, int64(of.Kind))), ofKind, next)
 
 	ofKind.Branch(ofKind.Equal(size, i64(0)), isFunction, isVariable)
 	isFunction.Call(function, binary, address, name, name, i32(-1), null(), null(), null(), null(), null())
@@ -387,7 +382,7 @@ func (b *builder) entries(runtime string, kind int64) *ir.Function {
 	isGlobal.Jump(next)
 	isManaged.Call(managed, binary, aux, address, name, size, data)
 	isManaged.Jump(next)
-	if runtime == offloadbinary.HIP.String() { // only HIP registers surfaces and textures
+	if of.Textures {
 		isSurface.Call(surface, binary, address, name, name, data, external)
 		isTexture.Call(texture, binary, address, name, name, data, normalized, external)
 	}

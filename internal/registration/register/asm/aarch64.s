@@ -37,13 +37,9 @@
 	add	\reg, \reg, :lo12:\name
 .endm
 
-# runtime operation, name: a call of, or a jump to, a function of the runtime of HIP or CUDA.
+# runtime operation, name: a call of, or a jump to, a function of the runtime of a fat binary. Its prefix replaces __runtime.
 .macro runtime operation, name
-.ifdef HIP
-	\operation	__hip\name
-.else
-	\operation	__cuda\name
-.endif
+	\operation	__runtime\name
 .endm
 
 .ifdef OPENMP
@@ -92,7 +88,7 @@ function register
 	adrp	x8, handle
 	str	x0, [x8, :lo12:handle]
 	bl	globals
-.ifdef CUDA
+.ifdef ENDS
 	adrp	x8, handle
 	ldr	x0, [x8, :lo12:handle]
 	runtime	bl, RegisterFatBinaryEnd
@@ -164,7 +160,7 @@ function globals
 	// ManagedVar(handle, auxiliary address, address, name, size, data)
 .Lmanaged:
 	cmp	w9, #1
-.ifdef HIP
+.ifdef TEXTURES
 	b.ne	.Lsurface
 .else
 	b.ne	.Lstep
@@ -175,7 +171,7 @@ function globals
 	ldr	w5, [x19, #40]
 	runtime	bl, RegisterManagedVar
 
-.ifdef HIP
+.ifdef TEXTURES
 	b	.Lstep
 
 	// Surface(handle, address, name, name, data, extern)

@@ -32,13 +32,9 @@
 	.seh_pushreg %\reg
 .endm
 
-# runtime name: a call of a function of the runtime of HIP or CUDA.
+# runtime name: a call of a function of the runtime of a fat binary. Its prefix replaces __runtime.
 .macro runtime name
-.ifdef HIP
-	callq	__hip\name
-.else
-	callq	__cuda\name
-.endif
+	callq	__runtime\name
 .endm
 
 .ifdef OPENMP
@@ -90,7 +86,7 @@ function register
 	movq	%rax, handle(%rip)
 	movq	%rax, %rcx
 	callq	globals
-.ifdef CUDA
+.ifdef ENDS
 	movq	handle(%rip), %rcx
 	runtime	RegisterFatBinaryEnd
 .endif
@@ -163,7 +159,7 @@ function globals
 	# ManagedVar(handle, auxiliary address, address, name, size, data)
 .Lmanaged:
 	cmpl	$1, %eax
-.ifdef HIP
+.ifdef TEXTURES
 	{disp32} jne	.Lsurface
 .else
 	{disp32} jne	.Lstep
@@ -176,7 +172,7 @@ function globals
 	movl	%eax, 40(%rsp)
 	runtime	RegisterManagedVar
 
-.ifdef HIP
+.ifdef TEXTURES
 	{disp32} jmp	.Lstep
 
 	# Surface(handle, address, name, name, data, extern)

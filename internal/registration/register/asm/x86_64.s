@@ -1,6 +1,6 @@
 # Registration on x86-64 Linux. `go run ./tools/registration` assembles this file, once for each runtime, and writes
-# the functions to ../assembled.go. The symbols OPENMP, HIP, CUDA, SYCL and PACKAGE select the runtime; KIND is its
-# number in offload entries.
+# the functions to ../assembled.go. The symbols OPENMP, SYCL, PACKAGE and, for fat binaries, KIND select the runtime. KIND is its
+# number in offload entries; with TEXTURES and ENDS, it has more functions, see package runtimes.
 #
 # Arguments are in rdi, rsi, rdx, rcx, r8 and r9, then on the stack. At each call, the stack pointer is a multiple
 # of 16.
@@ -42,13 +42,9 @@
 	.cfi_def_cfa_offset 8
 .endm
 
-# runtime operation, name: a call of, or a jump to, a function of the runtime of HIP or CUDA.
+# runtime operation, name: a call of, or a jump to, a function of the runtime of a fat binary. Its prefix replaces __runtime.
 .macro runtime operation, name
-.ifdef HIP
-	\operation	__hip\name
-.else
-	\operation	__cuda\name
-.endif
+	\operation	__runtime\name
 .endm
 
 .ifdef OPENMP
@@ -101,7 +97,7 @@ function register
 	movq	%rax, handle(%rip)
 	movq	%rax, %rdi
 	callq	globals
-.ifdef CUDA
+.ifdef ENDS
 	movq	handle(%rip), %rdi
 	runtime	callq, RegisterFatBinaryEnd
 .endif
@@ -169,7 +165,7 @@ function globals
 	# ManagedVar(handle, auxiliary address, address, name, size, data)
 .Lmanaged:
 	cmpl	$1, %r10d
-.ifdef HIP
+.ifdef TEXTURES
 	jne	.Lsurface
 .else
 	jne	.Lstep
@@ -180,7 +176,7 @@ function globals
 	movl	40(%rbx), %r9d
 	runtime	callq, RegisterManagedVar
 
-.ifdef HIP
+.ifdef TEXTURES
 	jmp	.Lstep
 
 	# Surface(handle, address, name, name, data, extern)
