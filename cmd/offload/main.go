@@ -117,7 +117,7 @@ func runOnce(ctx context.Context, protect func()) int {
 		}
 		return run(call.Session.Context(ctx), call)
 	}
-	if verb.IsCompletion(call.Args) || verb.IsCompile(call.Args) {
+	if verb.IsCompletion(call.Args) || verb.RunsProgram(call.Args) {
 		return verb.Run(ctx, call)
 	}
 	if call.Args, err = flagfile.Expand(call.Args, readAll(call.Session)); err != nil {

@@ -55,6 +55,7 @@ chosen_by_name(
     compiler = "{compiler}",
     compiler_name = {compiler_name},
     exec_compatible_with = {constraints},
+    libraries = {libraries},
 )
 """
 
@@ -124,13 +125,17 @@ def _compiler(repository_ctx, llvm = None, programs = None, missing = "", facts 
         toolchains = Label("//rules:toolchains.bzl"),
     )
 
-def _toolchain(compiler, compiler_name, constraints, name = "clang"):
+# The target with all libraries of a ROCm.
+_ROCM_LIBRARIES = "rocm_libraries"
+
+def _toolchain(compiler, compiler_name, constraints, name = "clang", rocm = True):
     return _TOOLCHAIN.format(
         name = name,
         compiler = compiler,
         compiler_name = repr(compiler_name),
         constraints = repr(constraints),
         device_toolchain = Label("//rules/private:device_toolchain.bzl"),
+        libraries = repr(":" + _ROCM_LIBRARIES if rocm else None),
     )
 
 def _openmp(libraries, where):
@@ -514,11 +519,11 @@ def _library_of(files):
 
 def _compiler_toolchains_impl(repository_ctx):
     files = repository_ctx.attr.files
-    names = ["openmp_runtime"] + (KNOWN_LIBRARIES if repository_ctx.attr.rocm else [])
+    names = ["openmp_runtime"] + (KNOWN_LIBRARIES + [_ROCM_LIBRARIES] + repository_ctx.attr.libraries if repository_ctx.attr.rocm else [])
     text = "".join([_SETTING.format(constraints = repr(constraints_of(platform)), platform = platform) for platform in files]) if len(files) > 1 else ""
     text += _ALIASES.format(actual = _library_of(files), names = repr(names))
     for platform, repository in files.items():
-        text += _toolchain("@{}//:clang".format(repository), repository_ctx.attr.compiler_name, constraints_of(platform), name = "clang" if len(files) == 1 else "clang_" + platform)
+        text += _toolchain("@{}//:clang".format(repository), repository_ctx.attr.compiler_name, constraints_of(platform), name = "clang" if len(files) == 1 else "clang_" + platform, rocm = repository_ctx.attr.rocm)
     repository_ctx.file("BUILD.bazel", text)
     return reproducible(repository_ctx)
 
@@ -527,6 +532,7 @@ compiler_toolchains = repository_rule(
     doc = "The toolchains of an `archive_clang` or `archive_rocm`.",
     attrs = _NAME_ATTRS | {
         "files": attr.string_dict(mandatory = True, doc = "From `OS-CPU` to the name of the repository with the compiler."),
+        "libraries": attr.string_list(doc = "Names of other libraries that the repositories have."),
         "rocm": attr.bool(doc = "Whether the repositories also have ROCm's libraries."),
     },
 )

@@ -516,7 +516,50 @@ def bitcode_step(compiler, target, *, language, copts):
         reads_headers = not ir,
         rocm = target,
         uses_cc = c,
-        words = (["-Xclang", "-disable-llvm-passes"] if ir else []) + ["-emit-llvm", "-c"],
+        words = (["-Wno-unused-command-line-argument", "-Xclang", "-disable-llvm-passes"] if ir else []) + ["-emit-llvm", "-c"],
+    )
+
+# The languages of sources of code objects other than HIP, as values of clang's -x.
+CODE_LANGUAGES = {"S": "assembler-with-cpp", "bc": "ir", "cl": "cl", "ll": "ir", "s": "assembler"}
+
+def is_assembly(language):
+    """Reports whether a language has no form as bitcode.
+
+    Args:
+      language: a value of `CODE_LANGUAGES`.
+
+    Returns:
+      a bool.
+    """
+    return language.startswith("assembler")
+
+def code_step(compiler, target, *, language, copts, bitcode):
+    """Returns a compilation of assembly, OpenCL C or LLVM IR to an object.
+
+    Args:
+      compiler: result of `compiler_of`.
+      target: struct returned by `target_ids.complete`: an AMD GPU.
+      language: a value of `CODE_LANGUAGES`.
+      copts: list of strings for `add_flags`.
+      bitcode: list of Files of which the code uses functions.
+
+    Returns:
+      a step whose output is an object.
+    """
+    assembly = is_assembly(language)
+    return _step(
+        bitcode = [] if assembly else bitcode,
+        first = compiler.device_flags + _amd_flags(target),
+        flags = [] if language == "ir" else flags_of_device(copts, target),
+        for_device = True,
+        language = ["-x", language],
+        links_bitcode = _used_functions,
+        reads_headers = language in ["assembler-with-cpp", "cl"],
+        recorded = "" if assembly else target.target_id,
+        rocm = None if assembly else target,
+        uses_cc = False,
+        # Not all flags for HIP have a meaning for these languages.
+        words = ["-Wno-unused-command-line-argument", "-c"],
     )
 
 def merge_step(target, files):

@@ -14,6 +14,10 @@ COMPILE_INPUT = ["DIRECT_COMPILE_TIME_INPUT"]
 CXX_SOURCES = [".cpp", ".cc", ".cxx", ".c++", ".C"]
 HIP_SOURCES = [".hip", ".cu"] + CXX_SOURCES
 
+# Extensions of other sources and of objects that code objects can consist of.
+CODE_SOURCES = [".s", ".S", ".cl", ".ll", ".bc"]
+CODE_OBJECTS = [".o"]
+
 def sources_of(ctx):
     """Returns the files in srcs that are compiled. Fails if one is a directory.
 

@@ -100,6 +100,74 @@ def hip_code_objects_tests(name):
         target = "hip",
     )
 
+    # Sources of other kinds.
+    native.genrule(
+        name = "code_sources",
+        outs = ["code/a.s", "code/b.S", "code/c.cl", "code/d.ll", "code/e.bc", "code/f.o"],
+        cmd = "touch $(OUTS)",
+        tags = ["manual"],
+    )
+    hip_code_objects(
+        name = "hip_code",
+        srcs = ["a.hip", "code/a.s", "code/b.S", "code/c.cl", "code/d.ll", "code/e.bc", "code/f.o"],
+        hdrs = ["a.h"],
+        arch_srcs = {
+            "gfx90a": ["code/a.s", "code/f.o"],
+            "gfx942": ["code/b.S"],
+        },
+        copts = ["-Wall", "-std=c++20"],
+        defines = ["OWN=2"],
+        offload_archs = ["gfx90a", "gfx942:xnack-"],
+        tags = ["manual"],
+    )
+    for test, mnemonic, count, output, argv, not_in_argv in [
+        ("assembly", "OffloadCodeCompile", 8, "gfx90a/code/a.o", ["-x assembler -toolchain-flag -fastbuild-flag --target=amdgcn-amd-amdhsa -mcpu=gfx90a -Wno-unused-command-line-argument -c -Wall -o BIN/tests/analysis/hip_code/gfx90a/code/a.o BIN/tests/analysis/code/a.s"], ["-DOWN=2", "-std=c++20"]),
+        ("preprocessed", "OffloadCodeCompile", 8, "gfx942_xnack-/code/b.o", ["-x assembler-with-cpp", "-mcpu=gfx942:xnack-", "-DOWN=2", "tests/analysis/a.h", "-c"], ["-std=c++20", "-emit-llvm"]),
+        ("opencl", "OffloadCodeCompile", 8, "gfx90a/code/c.o", ["-x cl", "--rocm-path=tests/analysis/rocm", "-DOWN=2", "-Wall -o"], ["-std=c++20", "-emit-llvm"]),
+        ("ir", "OffloadCodeCompile", 8, "gfx90a/code/d.o", ["-x ir", "-Wno-unused-command-line-argument -c -o"], ["-DOWN=2", "-Wall"]),
+        ("bitcode", "OffloadCodeCompile", 8, "gfx942_xnack-/code/e.o", ["-x ir", "-o BIN/tests/analysis/hip_code/gfx942_xnack-/code/e.o BIN/tests/analysis/code/e.bc"], ["-emit-llvm"]),
+        ("object", "OffloadDeviceLink", 2, "gfx90a.co", ["-o BIN/tests/analysis/hip_code/gfx90a.co BIN/tests/analysis/hip_code/gfx90a/a.o BIN/tests/analysis/hip_code/gfx90a/code/a.o " +
+                                                         "BIN/tests/analysis/hip_code/gfx90a/code/c.o BIN/tests/analysis/hip_code/gfx90a/code/d.o BIN/tests/analysis/hip_code/gfx90a/code/e.o BIN/tests/analysis/code/f.o"], ["-flto"]),
+    ]:
+        actions_test(
+            name = "hip_code_{}_test".format(test),
+            argv = argv,
+            count = count,
+            mnemonic = mnemonic,
+            not_in_argv = not_in_argv,
+            output = "hip_code/" + output,
+            target = "hip_code",
+        )
+    hip_code_objects(
+        name = "hip_code_rdc",
+        srcs = ["a.hip", "code/a.s", "code/c.cl", "code/d.ll"],
+        offload_archs = ["gfx942"],
+        rdc = True,
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "hip_code_rdc_test",
+        argv = ["-Xlinker BIN/tests/analysis/hip_code_rdc/gfx942/a.bc -Xlinker BIN/tests/analysis/hip_code_rdc/gfx942/code/a.o -Xlinker BIN/tests/analysis/hip_code_rdc/gfx942/code/c.bc -Xlinker BIN/tests/analysis/hip_code_rdc/gfx942/code/d.bc"],
+        mnemonic = "OffloadDeviceLink",
+        output = "hip_code_rdc/gfx942.co",
+        target = "hip_code_rdc",
+    )
+    actions_test(
+        name = "hip_code_rdc_opencl_test",
+        argv = ["-x cl", "-emit-llvm -c"],
+        count = 3,
+        mnemonic = "OffloadCodeCompile",
+        output = "hip_code_rdc/gfx942/code/c.bc",
+        target = "hip_code_rdc",
+    )
+    failure_test(
+        name = "hip_code_portable_test",
+        srcs = ["code/a.s"],
+        message = "{}: hip_code_objects: srcs: tests/analysis/code/a.s is for one kind of GPU, not for amdgcnspirv: name its GPUs in arch_srcs, or leave amdgcnspirv out of offload_archs",
+        offload_archs = ["amdgcnspirv"],
+        rule = hip_code_objects,
+    )
+
     # Portable code.
     hip_code_objects(
         name = "hip_portable",

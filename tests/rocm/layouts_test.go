@@ -64,14 +64,14 @@ func TestLayouts(t *testing.T) {
 		}
 		archive := filepath.Join(dir, layout.name+".tar")
 		sum := writeArchive(t, archive, files)
-		fmt.Fprintf(&module, "offload.archive_rocm(name = %q, sha256 = %q, strip_prefix = \"rocm\", urls = [\"file://%s\"])\nuse_repo(offload, %q, %q)\n", layout.name, sum, archive, layout.name, layout.name+"_files")
+		fmt.Fprintf(&module, "offload.archive_rocm(name = %q, libraries = [\"newest\"], sha256 = %q, strip_prefix = \"rocm\", urls = [\"file://%s\"])\nuse_repo(offload, %[1]q)\n", layout.name, sum, archive)
 		fmt.Fprintf(&build, `
 cc_test(
     name = "%[1]s_test",
     size = "small",
     srcs = ["main.cc"],
     linkopts = ["-Wl,--no-as-needed"],
-    deps = ["@%[1]s_files//:newest", "@%[1]s//:rocblas"],
+    deps = ["@%[1]s//:newest", "@%[1]s//:rocblas"],
 )
 cc_test(name = "%[1]s_without", srcs = ["main.cc"], tags = ["manual"], deps = ["@%[1]s//:rccl"])
 `, layout.name)

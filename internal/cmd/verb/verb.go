@@ -86,6 +86,7 @@ func sections() []section {
 		{"Objects and links", []*verb{&packVerb, &embedVerb, &ccDataVerb, &registerVerb, &linkVerb, &isolateVerb, &requireVerb, &splitDebugVerb}},
 		{"Compilations without Bazel", []*verb{&launchVerb, &cacheStatsVerb, &cacheClearVerb, &cacheTrimVerb, &cacheVerifyVerb}},
 		{"Steps of Bazel rules", []*verb{&compressPartVerb, &compressPlanVerb, &assembleVerb, &compileVerb, &linkDeviceVerb, &deviceDepsVerb}},
+		{"Tests", []*verb{&onGPUVerb}},
 		{"Installation", []*verb{&completionVerb, manVerb()}},
 	}
 }
