@@ -10,6 +10,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/check"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Selection selects the images to extract, with stricter rules than LLVM's
@@ -32,13 +33,14 @@ type Selection struct {
 }
 
 // Choose returns the extractions that a Selection makes from an open file.
-func (s *Selection) Choose(f *images.File) ([]Extraction, error) {
+func (s *Selection) Choose(f *images.File) (_ []Extraction, err error) {
+	defer guard.Into(&err)()
 	all, err := f.Unwrapped()
 	if err != nil {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: no device images: found %s", s.Input, check.Format(f.Content().Bytes()))
+		return nil, fmt.Errorf("%s: no device images: found %s", s.Input, check.Format(f.Content().Mapped(guard.Inside)))
 	}
 	if len(s.Requests) == 0 {
 		all = slices.DeleteFunc(all, func(e *images.DeviceImage) bool { return e.Offload == "host" })

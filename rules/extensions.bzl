@@ -53,6 +53,9 @@ _FLAGS_ATTRS = {
     "compile_flags": attr.string_list(
         doc = "Additional flags for every device compilation, e.g. `-mcode-object-version=5` for device libraries before ROCm 6.3.",
     ),
+    "facts": attr.string_dict(
+        doc = "What the compiler does, instead of what its driver answers: see [Facts](../toolchains.md#facts-about-the-compiler).",
+    ),
     "host_compile_flags": attr.string_list(
         doc = "Additional flags for every compilation of host code by this clang, before those of the C++ toolchain.",
     ),
@@ -267,6 +270,7 @@ def _archive(tag, kind, rule, **kwargs):
             name = files[platform],
             auth_patterns = tag.auth_patterns,
             compile_flags = tag.compile_flags,
+            facts = tag.facts,
             host_compile_flags = tag.host_compile_flags,
             host_link_flags = tag.host_link_flags,
             integrity = download.integrity,
@@ -362,6 +366,7 @@ def _offload_impl(module_ctx):
                 name = tag.name,
                 compile_flags = tag.compile_flags,
                 compiler_name = tag.name,
+                facts = tag.facts,
                 host_compile_flags = tag.host_compile_flags,
                 host_link_flags = tag.host_link_flags,
                 link_flags = tag.link_flags,

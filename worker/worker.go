@@ -46,8 +46,8 @@ type Request struct {
 	// Bazel reuses numbers.
 	ID int32
 
-	// Arguments are the command line arguments, @files already expanded by
-	// Bazel (package flagfile does the same for other ways to run).
+	// Arguments are the command line arguments. Bazel has replaced each argument
+	// @FILE of the action with the lines of that file.
 	Arguments []string
 
 	// Inputs has every file the request may read, by its path as Bazel names

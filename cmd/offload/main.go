@@ -16,13 +16,14 @@ import (
 	"time"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/flagfile"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+	_ "github.com/rules-offload/rules_offload/internal/cmd/stack" // grows the stack of main once
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/flagfile"
-	"github.com/rules-offload/rules_offload/internal/session"
-	_ "github.com/rules-offload/rules_offload/internal/stack" // grows the stack of main once
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/scratch"
 )
 
 func main() {
@@ -52,6 +53,7 @@ func interruptible() (context.Context, func()) {
 			cancel()
 			second := (<-signals).(syscall.Signal)
 			signal.Reset(second)
+			scratch.RemoveAll()
 			syscall.Kill(os.Getpid(), second)
 			time.Sleep(time.Second)    // it takes effect meanwhile,
 			os.Exit(128 + int(second)) // unless the process was started with it ignored
@@ -102,9 +104,8 @@ func runOnce(ctx context.Context, protect func()) int {
 		if err != nil {
 			return nil, err
 		}
-		session.Files(call.Session).MaxStream = func() int64 { return limit / streamShare }
-		session.SetBudget(call.Session, budget)
-		return call.Session, nil
+		call.Session.Files().MaxStream = func() int64 { return limit / streamShare }
+		return call.Session.WithBudget(budget), nil
 	}
 	if run != nil {
 		// Scripts read the names in files as LLVM's tools print them.
@@ -129,7 +130,7 @@ func runOnce(ctx context.Context, protect func()) int {
 // readAll returns a function that reads a whole parameter file. Its errors do not name the file.
 func readAll(s *engine.Session) func(string) ([]byte, error) {
 	return func(name string) ([]byte, error) {
-		in, err := s.OpenFile(name)
+		in, err := s.Files().Open(name)
 		var failure *files.Error
 		switch {
 		case errors.As(err, &failure):
@@ -138,6 +139,6 @@ func readAll(s *engine.Session) func(string) ([]byte, error) {
 			return nil, err
 		}
 		defer in.Close()
-		return slices.Clone(in.All().Bytes()), nil
+		return slices.Clone(in.All().Mapped(guard.Inside)), nil
 	}
 }

@@ -19,8 +19,8 @@ var initialised = map[string]string{
 // ownInitialised are the packages of this module that have code to run before main, which touches at
 // least one more page of the program.
 var ownInitialised = map[string]string{
-	"engine":         "session.Files, and an error of another package",
-	"internal/stack": "the stack of the main goroutine",
+	"engine":             "an error of another package",
+	"internal/cmd/stack": "the stack of the main goroutine",
 }
 
 const module = "github.com/rules-offload/rules_offload/"
@@ -42,7 +42,7 @@ func TestInitialisers(t *testing.T) {
 		first, _, _ := strings.Cut(m[1], "/")
 		// Only tests import these, see TestImports in tests/pages for protobuf. Tests of cmd/offload have
 		// flags.
-		testOnly := m[1] == module+"internal/testing/workerproto" || m[1] == module+"cmd/offload" || slices.ContainsFunc([]string{"pgregory.net/", "github.com/google/go-cmp", "go.uber.org/", "google.golang.org/protobuf", "github.com/bazelbuild/rules_go/"}, func(prefix string) bool {
+		testOnly := strings.HasPrefix(m[1], module+"internal/testing/") || m[1] == module+"cmd/offload" || slices.ContainsFunc([]string{"pgregory.net/", "github.com/google/go-cmp", "go.uber.org/", "google.golang.org/protobuf", "github.com/bazelbuild/rules_go/"}, func(prefix string) bool {
 			return strings.HasPrefix(m[1], prefix)
 		})
 		name, own := strings.CutPrefix(m[1], module)

@@ -11,6 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
+	"github.com/rules-offload/rules_offload/internal/storage/scratch"
 	"github.com/rules-offload/rules_offload/worker"
 )
 
@@ -40,7 +41,7 @@ func serve(ctx context.Context, args []string) int {
 			Args: append(slices.Clone(startup), req.Arguments...),
 			Session: newSession(engine.Config{
 				Dir: req.SandboxDir, Inputs: slices.AppendSeq([]string{}, maps.Keys(req.Inputs)),
-				Budget: budget,
+				TempDir: os.TempDir(), Budget: budget,
 			}),
 			Stdout:    req.Output,
 			Stderr:    req.Output,
@@ -52,6 +53,7 @@ func serve(ctx context.Context, args []string) int {
 		IdleAfter: workerIdle,
 		Log:       os.Stderr,
 	})
+	scratch.RemoveAll() // of requests that did not end
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "offload: worker: %v\n", err)
 		return 1

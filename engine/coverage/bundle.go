@@ -32,11 +32,12 @@ func (img *Image) loads(m Mode) bool {
 	if c == nil || c.Version == 0 {
 		return false
 	}
-	fits := func(code, gpu target.FeatureState) bool {
-		return code != target.FeatureOn && code != target.FeatureOff || code == gpu
+	for i, code := range c.Features {
+		if (code == target.FeatureOn || code == target.FeatureOff) && code != m.Features[i] {
+			return false
+		}
 	}
-	processor := c.Processor == m.Processor || c.Generic >= 1 && c.Processor != "" && c.Processor == GenericOf(m.Processor)
-	return processor && fits(c.SRAMECC, m.SRAMECC) && fits(c.XNACK, m.XNACK)
+	return c.Processor == m.Processor || c.Generic >= 1 && c.Processor != "" && c.Processor == GenericOf(m.Processor)
 }
 
 // Bundle is a set of images from which the runtime selects one: a bundle, or
@@ -103,7 +104,7 @@ func (b *Bundle) find(m Mode) (*Image, How) {
 		return img, Native
 	}
 	if generic := GenericOf(m.Processor); generic != "" {
-		if img := b.named(Mode{generic, m.SRAMECC, m.XNACK}.String()); img != nil {
+		if img := b.named(Mode{generic, m.Features}.String()); img != nil {
 			return img, Generic
 		}
 	}

@@ -9,12 +9,11 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/budget"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/kpack"
-	"github.com/rules-offload/rules_offload/internal/session"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Options are the options of Check and CheckPackage.
@@ -23,14 +22,18 @@ type Options struct {
 	Inputs []string
 	// GPUs must find code in each file with device code.
 	GPUs []GPU
+	// XZ is the path of the program xz, which decodes the content of packages that it compressed. If empty,
+	// this program does, which takes several times as long.
+	XZ string
 }
 
 // Check reports whether GPUs find code in files, and which code. In a directory or a package,
 // files without device code are skipped; one without any device code is an error. Packages (wheels,
 // zip, tar, deb and rpm files) are read as if all of them were installed: the code of a library can be
 // in another package. Wheels, deb and rpm files in directories are packages, too.
-func Check(ctx context.Context, s *engine.Session, opt Options) (*Report, error) {
-	c := newChecker(ctx, s, opt.GPUs)
+func Check(ctx context.Context, s *engine.Session, opt Options) (_ *Report, err error) {
+	defer guard.Into(&err)()
+	c := newChecker(ctx, s, opt)
 	defer c.close()
 	in, err := c.gather(opt.Inputs)
 	if err != nil {
@@ -87,16 +90,17 @@ type checker struct {
 	root    *files.Root
 	budget  *budget.Budget
 	gpus    []GPU
+	xz      string
 	// archives are the kpack archives outside of packages that were searched for, by name.
 	archives map[string]*archive
 	packed   packed
 	deep     bool // whether to read what CheckPackage requires
 }
 
-func newChecker(ctx context.Context, s *engine.Session, gpus []GPU) *checker {
+func newChecker(ctx context.Context, s *engine.Session, opt Options) *checker {
 	return &checker{
 		ctx:     s.Context(ctx), // one account for the files of all packages
-		session: s, root: session.Files(s), budget: session.Budget(s), gpus: gpus, archives: make(map[string]*archive),
+		session: s, root: s.Files(), budget: s.Budget(), gpus: opt.GPUs, xz: opt.XZ, archives: make(map[string]*archive),
 		packed: packed{named: make(map[string]*file), paths: make(map[string][]*file), links: make(map[string]string)},
 	}
 }
@@ -243,11 +247,11 @@ func (c *checker) code(name string) (code, error) {
 
 // read describes an open file. Its error is about the device code, or about the machine.
 func (c *checker) read(f *images.File) (found code, err error) {
-	list, described, err := session.Describe(c.ctx, c.session, f)
+	file, err := c.session.Describe(c.ctx, f, engine.InspectOptions{})
 	if err != nil {
 		return found, err
 	}
-	found.bundles = c.group(list, described)
+	found.bundles = c.group(file.Found, file.Images)
 	err = guard.Contain(func() (err error) {
 		found.marker = readMarker(f.Content())
 		if c.deep {

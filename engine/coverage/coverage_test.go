@@ -52,7 +52,9 @@ func codeOf(id string) *target.CodeObject {
 		}
 		return target.FeatureAny
 	}
-	t.SRAMECC, t.XNACK = state("sramecc"), state("xnack")
+	for _, name := range target.FeatureNames() {
+		t.Features = t.Features.With(name, state(name))
+	}
 	return t
 }
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/rocmdata"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/installed/rocmdata"
 )
 
 // data reports on the directories of data of libraries: those of Tensile (rocBLAS, hipBLASLt, hipSPARSELt),

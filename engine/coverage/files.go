@@ -13,13 +13,13 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
-	"github.com/rules-offload/rules_offload/internal/archives"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/installed/packages"
+	"github.com/rules-offload/rules_offload/installed/wheel"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/kpack"
-	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/wheel"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // file is a file of a package or of a directory.
@@ -86,12 +86,12 @@ func (c *checker) readPackage(name string) (bool, error) {
 		return false, err
 	}
 	defer input.Close()
-	format := archives.None
+	format := packages.None
 	err = guard.Contain(func() error {
-		format = archives.Identify(c.ctx, name, input.All(), c.budget)
+		format = packages.Identify(c.ctx, name, input.All(), c.budget)
 		return nil
 	})
-	if err != nil || format == archives.None {
+	if err != nil || format == packages.None {
 		return false, err
 	}
 	return true, c.walk(name, format, input.All(), true)
@@ -99,16 +99,16 @@ func (c *checker) readPackage(name string) (bool, error) {
 
 // walk examines the files of a package. Packages in it are packages of their own, unless it is one of
 // those itself.
-func (c *checker) walk(name string, format archives.Format, body content.Content, outer bool) error {
+func (c *checker) walk(name string, format packages.Format, body content.Content, outer bool) error {
 	err := guard.Contain(func() error {
-		return archives.Walk(c.ctx, format, body, c.budget, func(m *archives.Member) error {
+		return packages.Walk(c.ctx, format, body, packages.Options{Budget: c.budget, XZ: c.xz}, func(m *packages.Member) error {
 			if outer && isPackageName(m.Name) {
 				inner, free, err := m.Load(c.ctx)
 				if err != nil {
 					return err
 				}
 				defer free()
-				if f := archives.Identify(c.ctx, m.Name, inner, c.budget); f != archives.None {
+				if f := packages.Identify(c.ctx, m.Name, inner, c.budget); f != packages.None {
 					return c.walk(name+"!"+m.Name, f, inner, false)
 				}
 			}
@@ -122,7 +122,7 @@ func (c *checker) walk(name string, format archives.Format, body content.Content
 }
 
 // member examines a file of a package.
-func (c *checker) member(pkg string, m *archives.Member) error {
+func (c *checker) member(pkg string, m *packages.Member) error {
 	s := &c.packed
 	f := &file{in: pkg, path: installed(m.Name), name: pkg + "!" + m.Name}
 	if c.deep && isWheel(pkg) {
@@ -161,7 +161,7 @@ func installed(name string) string {
 }
 
 // content examines the bytes of a file of a package.
-func (c *checker) content(f *file, m *archives.Member) error {
+func (c *checker) content(f *file, m *packages.Member) error {
 	head, err := m.Head()
 	if err != nil {
 		return err
@@ -184,17 +184,17 @@ func (c *checker) content(f *file, m *archives.Member) error {
 	}
 	defer free()
 	if c.deep {
-		f.sum = sha256.Sum256(body.Bytes())
+		f.sum = sha256.Sum256(body.Mapped(guard.Inside))
 	}
 	switch {
 	case record:
-		f.text = bytes.Clone(body.Bytes())
+		f.text = bytes.Clone(body.Mapped(guard.Inside))
 		return nil
 	case headers:
-		f.headers = checkHeaders(f, body.Bytes())
+		f.headers = checkHeaders(f, body.Mapped(guard.Inside))
 		return nil
 	}
-	return c.examine(f, files.FromMemory(f.name, body.Bytes()))
+	return c.examine(f, files.FromMemory(f.name, body.Mapped(guard.Inside)))
 }
 
 // dataHead is the number of bytes that are kept of a file.
@@ -207,7 +207,7 @@ func mayHaveCode(name string, head []byte) bool {
 
 // examine reads what a file has for GPUs. Faults of the file are in f; errors are those of the machine.
 func (c *checker) examine(f *file, input images.Input) (err error) {
-	if name := input.Name(); kpack.Is(input.All().Bytes()) || filepath.Ext(name) == kpack.Extension {
+	if name := input.Name(); kpack.Is(input.All().Mapped(guard.Inside)) || filepath.Ext(name) == kpack.Extension {
 		f.archive = &archive{name: name}
 		if err := f.archive.parse(input.All()); err != nil {
 			return err

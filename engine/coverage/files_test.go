@@ -18,6 +18,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/budget"
+	"github.com/rules-offload/rules_offload/installed/installation"
 )
 
 // packs write a directory to a package, by the extension of the package.
@@ -95,7 +96,7 @@ func release(t testing.TB, dir string) {
 	for name, sources := range splitSources {
 		putFile(t, filepath.Join(in, "lib", strings.ReplaceAll(name, " ", "-"), "lib.so"), loadableLibrary(t, sources...))
 	}
-	if _, err := newSession().KpackSplitTree(t.Context(), engine.KpackSplitOptions{Input: in, Output: filepath.Join(dir, "out"), Dir: ".kpack", Group: "g"}); err != nil {
+	if _, err := installation.SplitTree(t.Context(), newSession(), engine.KpackSplitOptions{Input: in, Output: filepath.Join(dir, "out"), Dir: ".kpack", Group: "g"}); err != nil {
 		t.Fatal(err)
 	}
 	out := filepath.Join(dir, "out")
@@ -229,7 +230,7 @@ func TestCoversDataFolders(t *testing.T) {
 func TestCoversSetOfPackages(t *testing.T) {
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "in/torch/lib/a.so"), loadableLibrary(t, []string{"gfx90a", "gfx1100"}))
-	if _, err := newSession().KpackSplitTree(t.Context(), engine.KpackSplitOptions{Input: filepath.Join(dir, "in"), Output: filepath.Join(dir, "out"), Dir: ".kpack", Group: "g"}); err != nil {
+	if _, err := installation.SplitTree(t.Context(), newSession(), engine.KpackSplitOptions{Input: filepath.Join(dir, "in"), Output: filepath.Join(dir, "out"), Dir: ".kpack", Group: "g"}); err != nil {
 		t.Fatal(err)
 	}
 	var packages []string

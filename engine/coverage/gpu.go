@@ -16,13 +16,13 @@ type GPU struct {
 
 // Mode is a GPU with a state, on or off, for every feature.
 type Mode struct {
-	Processor      string
-	SRAMECC, XNACK target.FeatureState // Unsupported, Off or On
+	Processor string
+	Features  target.FeatureStates // Unsupported, Off or On
 }
 
 // String returns the name of the mode, such as gfx942:sramecc+:xnack-.
 func (m Mode) String() string {
-	return target.CodeObject{Processor: m.Processor, SRAMECC: m.SRAMECC, XNACK: m.XNACK}.ID()
+	return target.CodeObject{Processor: m.Processor, Features: m.Features}.ID()
 }
 
 // GenericOf returns the generic processor that the runtime looks up for a processor, such as
@@ -65,7 +65,7 @@ func ParseGPU(name string) (GPU, error) {
 	case strings.HasSuffix(id.Processor, "-generic"):
 		return fail("%s is a target for compilation; name a processor that runs the code", id.Processor)
 	}
-	states := map[string][]target.FeatureState{"sramecc": {target.FeatureUnsupported}, "xnack": {target.FeatureUnsupported}}
+	states := make(map[string][]target.FeatureState)
 	for _, f := range features {
 		states[f] = []target.FeatureState{target.FeatureOff, target.FeatureOn}
 	}
@@ -78,13 +78,17 @@ func ParseGPU(name string) (GPU, error) {
 			states[f.Name] = []target.FeatureState{target.FeatureOn}
 		}
 	}
-	gpu := GPU{Name: name}
-	for _, sramecc := range states["sramecc"] {
-		for _, xnack := range states["xnack"] {
-			gpu.Modes = append(gpu.Modes, Mode{Processor: id.Processor, SRAMECC: sramecc, XNACK: xnack})
+	modes := []Mode{{Processor: id.Processor}}
+	for _, f := range features {
+		var more []Mode
+		for _, m := range modes {
+			for _, state := range states[f] {
+				more = append(more, Mode{m.Processor, m.Features.With(f, state)})
+			}
 		}
+		modes = more
 	}
-	return gpu, nil
+	return GPU{Name: name, Modes: modes}, nil
 }
 
 // searched is a target ID that the runtime asks archives for.
@@ -100,14 +104,12 @@ func (m Mode) searches() []searched {
 	const triple = "hip-amdgcn-amd-amdhsa--"
 	var list []searched
 	add := func(processor string, how How) {
-		full := Mode{processor, m.SRAMECC, m.XNACK}.String()
+		full := Mode{processor, m.Features}.String()
 		if id, err := target.Parse(triple + full); err != nil || target.CheckTargetID(id.Triple, full) != nil {
 			return
 		}
-		for _, fewer := range []Mode{
-			{processor, m.SRAMECC, m.XNACK}, {processor, m.SRAMECC, target.FeatureUnsupported},
-			{processor, target.FeatureUnsupported, m.XNACK}, {Processor: processor},
-		} {
+		for _, fewer := range m.fewer() {
+			fewer.Processor = processor
 			if s := (searched{fewer.String(), how}); !slices.Contains(list, s) {
 				list = append(list, s)
 			}
@@ -118,4 +120,17 @@ func (m Mode) searches() []searched {
 		add(generic, Generic)
 	}
 	return list
+}
+
+// fewer returns the mode with all features, with fewer and without any, in the order of the runtime. The last
+// features of target.FeatureNames are left out first.
+func (m Mode) fewer() []Mode {
+	modes := []Mode{m}
+	for _, f := range slices.Backward(target.FeatureNames()) {
+		for _, mode := range modes[:len(modes):len(modes)] {
+			mode.Features = mode.Features.With(f, target.FeatureUnsupported)
+			modes = append(modes, mode)
+		}
+	}
+	return modes
 }

@@ -7,11 +7,12 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/prune"
-	"github.com/rules-offload/rules_offload/internal/registered"
+	"github.com/rules-offload/rules_offload/internal/registration/registered"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // hostCode is what the host code of a library does with device code.
@@ -26,7 +27,7 @@ type hostCode struct {
 
 // readHostCode reads how the host code of a file refers to its images.
 func readHostCode(c content.Content, images iter.Seq[*Image]) (h hostCode, err error) {
-	data := c.Bytes()
+	data := c.Mapped(guard.Inside)
 	if !elfedit.IsLinked(data) || len(data) < elf.HeaderSize {
 		return h, nil
 	}

@@ -11,13 +11,13 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/kpack"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // maxSearchPaths is the largest number of search paths of a library. The command searches each
@@ -36,7 +36,7 @@ type marker struct {
 // readMarker reads the marker of a library, or returns nil if its device code is in the
 // library itself.
 func readMarker(c content.Content) *marker {
-	where := externalCode(c.Bytes())
+	where := externalCode(c.Mapped(guard.Inside))
 	if where == "" {
 		return nil
 	}
@@ -239,7 +239,7 @@ func (c *checker) readEntries(a *archive, which func(*kpack.Entry) bool) error {
 				return err
 			}
 			defer memory.Release()
-			return described.Describe(body.Bytes(), e.Arch)
+			return described.Describe(body.Mapped(guard.Inside), e.Arch)
 		})
 		switch {
 		case c.ofMachine(err):

@@ -10,11 +10,12 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/installed/rocmdata"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/kpack"
-	"github.com/rules-offload/rules_offload/internal/rocmdata"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // FaultKind is the kind of a fault in packages.
@@ -72,8 +73,9 @@ func (r *PackageReport) Err() error {
 
 // CheckPackage checks that the files of packages, which are installed together, fit each other:
 // libraries, the archives that have their code, data for GPUs, and the lists of files of wheels.
-func CheckPackage(ctx context.Context, s *engine.Session, opt Options) (*PackageReport, error) {
-	p := &packageCheck{checker: newChecker(ctx, s, opt.GPUs), faults: []Fault{}, variants: make(map[string]string), reached: make(map[string]bool)}
+func CheckPackage(ctx context.Context, s *engine.Session, opt Options) (_ *PackageReport, err error) {
+	defer guard.Into(&err)()
+	p := &packageCheck{checker: newChecker(ctx, s, opt), faults: []Fault{}, variants: make(map[string]string), reached: make(map[string]bool)}
 	defer p.close()
 	p.deep = true
 	inputs, err := p.gather(opt.Inputs)
@@ -178,8 +180,8 @@ func (p *packageCheck) local(root, name string) (*file, error) {
 	defer input.Close()
 	switch {
 	case f.isRecord():
-		f.text = slices.Clone(input.Bytes())
-	case mayHaveCode(name, input.Bytes()):
+		f.text = slices.Clone(input.Mapped(guard.Inside))
+	case mayHaveCode(name, input.Mapped(guard.Inside)):
 		err = p.examine(f, input)
 		if f.archive != nil {
 			p.archives[filepath.Clean(name)] = f.archive

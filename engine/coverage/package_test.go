@@ -10,7 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/internal/wheel"
+	"github.com/rules-offload/rules_offload/installed/installation"
+	"github.com/rules-offload/rules_offload/installed/wheel"
 )
 
 // faults describes the faults of packages in lines.
@@ -39,7 +40,7 @@ func splitTree(t testing.TB, dir string, libraries map[string][][]string) string
 		putFile(t, filepath.Join(dir, "in", name), loadableLibrary(t, sources...))
 	}
 	out := filepath.Join(dir, "out")
-	_, err := newSession().KpackSplitTree(t.Context(), engine.KpackSplitOptions{Input: filepath.Join(dir, "in"), Output: out, Dir: ".kpack", Group: "g"})
+	_, err := installation.SplitTree(t.Context(), newSession(), engine.KpackSplitOptions{Input: filepath.Join(dir, "in"), Output: out, Dir: ".kpack", Group: "g"})
 	ensure(t, err)
 	return out
 }

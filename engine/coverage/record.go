@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/internal/wheel"
+	"github.com/rules-offload/rules_offload/installed/wheel"
 )
 
 // isRecord reports whether a file is the list of files of a wheel. It sets the fault of one that is

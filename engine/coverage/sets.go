@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/installed/rocmdata"
 	"github.com/rules-offload/rules_offload/internal/kpack"
-	"github.com/rules-offload/rules_offload/internal/rocmdata"
 )
 
 // libraries checks the libraries whose code is in archives.

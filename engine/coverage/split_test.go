@@ -14,6 +14,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/installed/installation"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
@@ -178,7 +179,7 @@ func TestCoversSplitTree(t *testing.T) {
 		putFile(t, filepath.Join(whole, "lib", strings.ReplaceAll(name, " ", "-"), "lib.so"), loadableLibrary(t, sources...))
 	}
 	putFile(t, filepath.Join(whole, "readme"), []byte("text"))
-	if _, err := newSession().KpackSplitTree(t.Context(), engine.KpackSplitOptions{Input: whole, Output: split, Dir: ".kpack", Group: "g"}); err != nil {
+	if _, err := installation.SplitTree(t.Context(), newSession(), engine.KpackSplitOptions{Input: whole, Output: split, Dir: ".kpack", Group: "g"}); err != nil {
 		t.Fatal(err)
 	}
 	report := covers(t, split, coveredGPUs...)
@@ -226,7 +227,7 @@ func TestCoversBrokenSets(t *testing.T) {
 	split := func(dir, name string, sources [][]string) {
 		t.Helper()
 		putFile(t, filepath.Join(dir, "in", name), loadableLibrary(t, sources...))
-		if _, err := newSession().KpackSplitTree(t.Context(), engine.KpackSplitOptions{Input: filepath.Join(dir, "in"), Output: filepath.Join(dir, "out"), Dir: ".kpack", Group: "g"}); err != nil {
+		if _, err := installation.SplitTree(t.Context(), newSession(), engine.KpackSplitOptions{Input: filepath.Join(dir, "in"), Output: filepath.Join(dir, "out"), Dir: ".kpack", Group: "g"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -302,7 +303,7 @@ func TestCoversDamagedCode(t *testing.T) {
 func TestCoversLinkedFolder(t *testing.T) {
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "in/lib/a.so"), loadableLibrary(t, []string{"gfx1100"}))
-	if _, err := newSession().KpackSplitTree(t.Context(), engine.KpackSplitOptions{Input: filepath.Join(dir, "in"), Output: filepath.Join(dir, "deep/out"), Dir: ".kpack", Group: "g"}); err != nil {
+	if _, err := installation.SplitTree(t.Context(), newSession(), engine.KpackSplitOptions{Input: filepath.Join(dir, "in"), Output: filepath.Join(dir, "deep/out"), Dir: ".kpack", Group: "g"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink("deep/out/lib", filepath.Join(dir, "linked")); err != nil {

@@ -5,7 +5,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/internal/wheel"
+	"github.com/rules-offload/rules_offload/installed/wheel"
 )
 
 // isWheel reports whether a package is a wheel, by its name.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/wheel"
+	"github.com/rules-offload/rules_offload/installed/wheel"
 )
 
 // TestCheckWheelMembers checks wheels that the other operations on wheels reject.

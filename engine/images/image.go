@@ -10,6 +10,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Form is the form in which a device image is stored. Reports print the values.
@@ -161,7 +162,8 @@ func (e *DeviceImage) Get(key string) string {
 // Unwrap returns the images of the offload binaries that the image consists of,
 // and of those nested in these, in their order; the image itself if it is not an
 // offload binary. The error is the fault of the nested images.
-func (e *DeviceImage) Unwrap() ([]*DeviceImage, error) {
+func (e *DeviceImage) Unwrap() (_ []*DeviceImage, err error) {
+	defer guard.Into(&err)()
 	if e.fault != nil {
 		return nil, e.fault
 	}

@@ -9,17 +9,18 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/cubin"
+	"github.com/rules-offload/rules_offload/internal/devicecode/cubin"
 	"github.com/rules-offload/rules_offload/internal/elf"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // object searches the sections of an object file.
 func (s *search) object(ctx context.Context, c content.Content, at place) error {
-	file, err := object.Parse(c.Bytes())
+	file, err := object.Parse(c.Mapped(guard.Inside))
 	if err != nil {
-		if s.opt.Scope == Everything && object.Identify(c.Bytes()).IsCOFF() {
+		if s.opt.Scope == Everything && object.Identify(c.Mapped(guard.Inside)).IsCOFF() {
 			return nil // two zero bytes are also the start of COFF
 		}
 		return s.fault(at, err)
@@ -88,7 +89,7 @@ func (s *search) lookInto(file *object.File, section *object.Section) looker {
 // offloading searches a section for offload binaries. The OpenMP registration
 // of older releases stores bare images there.
 func (s *search) offloading(ctx context.Context, c content.Content, at place) error {
-	if s.opt.Scope == Everything && !offloadbinary.Is(c.Bytes()) {
+	if s.opt.Scope == Everything && !offloadbinary.Is(c.Mapped(guard.Inside)) {
 		return s.bare(ctx, c, at)
 	}
 	return s.offloadBinaries(ctx, c, at)
@@ -97,7 +98,7 @@ func (s *search) offloading(ctx context.Context, c content.Content, at place) er
 // untypedOffloading searches a section that has the name, but not the type, of
 // sections with offload binaries.
 func (s *search) untypedOffloading(ctx context.Context, c content.Content, at place) error {
-	if !offloadbinary.Is(c.Bytes()) {
+	if !offloadbinary.Is(c.Mapped(guard.Inside)) {
 		return nil
 	}
 	return s.offloadBinaries(ctx, c, at)
@@ -105,7 +106,7 @@ func (s *search) untypedOffloading(ctx context.Context, c content.Content, at pl
 
 // entrySection adds a section of a bundled object.
 func (s *search) entrySection(ctx context.Context, c content.Content, at place) error {
-	e := &DeviceImage{Size: c.Len(), Format: offloadbinary.KindOfData(c.Bytes()), content: origin{plain: c}}
+	e := &DeviceImage{Size: c.Len(), Format: offloadbinary.KindOfData(c.Mapped(guard.Inside)), content: origin{plain: c}}
 	e.describe(strings.TrimPrefix(at.Section, bundle.SectionPrefix))
 	e.Form, e.Offset = FormSection, at.base
 	return s.add(ctx, e, at)
@@ -114,7 +115,7 @@ func (s *search) entrySection(ctx context.Context, c content.Content, at place) 
 // fatSection searches a section that, by its name, contains bundles or CUDA
 // fatbinaries.
 func (s *search) fatSection(ctx context.Context, c content.Content, at place) error {
-	if data := c.Bytes(); !bundle.Is(data) && !ccob.Is(data) && cubin.IsFatbinary(data) {
+	if data := c.Mapped(guard.Inside); !bundle.Is(data) && !ccob.Is(data) && cubin.IsFatbinary(data) {
 		return s.fatbinaries(ctx, c, at)
 	}
 	return s.bundles(ctx, c, at)
@@ -125,7 +126,7 @@ func (s *search) fatSection(ctx context.Context, c content.Content, at place) er
 // reads bundles.
 func (s *search) otherSection(ctx context.Context, c content.Content, at place) error {
 	var err error
-	switch data := c.Bytes(); {
+	switch data := c.Mapped(guard.Inside); {
 	case bundle.Is(data):
 		_, err = bundle.Parse(data)
 	case ccob.Is(data):
@@ -141,14 +142,14 @@ func (s *search) otherSection(ctx context.Context, c content.Content, at place) 
 
 // bare adds an image without any information except its content.
 func (s *search) bare(ctx context.Context, c content.Content, at place) error {
-	e := &DeviceImage{Size: c.Len(), Offload: "none", Format: offloadbinary.KindOfData(c.Bytes()), content: origin{plain: c}}
+	e := &DeviceImage{Size: c.Len(), Offload: "none", Format: offloadbinary.KindOfData(c.Mapped(guard.Inside)), content: origin{plain: c}}
 	e.Form, e.Offset = FormSection, at.base
 	return s.add(ctx, e, at)
 }
 
 // fatbinaries adds adjacent CUDA fatbinaries, padded with zeros.
 func (s *search) fatbinaries(ctx context.Context, c content.Content, at place) error {
-	for f, err := range cubin.Fatbinaries(c.Bytes()) {
+	for f, err := range cubin.Fatbinaries(c.Mapped(guard.Inside)) {
 		if err != nil {
 			return s.fault(at, err)
 		}

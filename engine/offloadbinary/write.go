@@ -10,33 +10,36 @@ import (
 	"github.com/klauspost/compress/zlib"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/longzstd"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/compression/longzstd"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Write writes images in LLVM's format: version 1 as LLVM 22, with a package for each image;
 // version 2 as LLVM 23 and version 3 as LLVM 24, with one package for all. The properties of an
 // image keep their order; see Order for LLVM's order.
-func Write(sink content.Sink, version int, images []Image) error {
+func Write(sink content.Sink, version int, images []Image) (err error) {
+	defer guard.Into(&err)()
+	if err := checkVersion(version); err != nil {
+		return err
+	}
+	v := &versions[version]
 	for i := range images {
 		for _, s := range images[i].Strings {
-			if strings.ContainsRune(s.Key, 0) || version == 1 && strings.ContainsRune(s.Value, 0) {
+			if strings.ContainsRune(s.Key, 0) || !v.values && strings.ContainsRune(s.Value, 0) {
 				return fmt.Errorf("property %q of image %d of %d: contains a NUL", s.Key, i+1, len(images))
 			}
 		}
 	}
-	switch version {
-	case 1:
-		for i := range images {
-			if err := writePackage(sink, version, images[i:i+1]); err != nil {
-				return err
-			}
-		}
-		return nil
-	case 2, 3:
+	if !v.single {
 		return writePackage(sink, version, images)
 	}
-	return fmt.Errorf("offload binaries of version %d cannot be written, expected 1, 2 or 3", version)
+	for i := range images {
+		if err := writePackage(sink, version, images[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Compression selects how a package of version 3 is compressed.
@@ -53,12 +56,13 @@ const (
 
 // WriteCompressed writes images as one compressed package of version 3, as LLVM 24 does; the
 // compressed bytes differ from LLVM's. The package is assembled in memory.
-func WriteCompressed(ctx context.Context, sink content.Sink, images []Image, c Compression) error {
+func WriteCompressed(ctx context.Context, sink content.Sink, images []Image, c Compression) (err error) {
+	defer guard.Into(&err)()
 	if c.Zlib && (c.Level < zlib.NoCompression || c.Level > zlib.BestCompression) {
 		return fmt.Errorf("invalid zlib compression level %d; expected a value in [0, 9]", c.Level)
 	}
 	var plain content.Buffer
-	if err := Write(&plain, 3, images); err != nil {
+	if err := Write(&plain, CompressedVersion, images); err != nil {
 		return err
 	}
 	inflated := plain.Bytes()
@@ -117,10 +121,9 @@ func writePackage(sink content.Sink, version int, images []Image) error {
 
 // layout is the layout of one package: header, image headers, string records, strings, images.
 type layout struct {
-	version              int
+	*version
+	number               int // of the version
 	images               []Image
-	headerSize           int
-	record               int // size of a string record
 	strings              *object.StringTable
 	recordsAt, stringsAt int
 	start, size          int64 // start of the images, size of the package
@@ -128,13 +131,7 @@ type layout struct {
 
 // newPackage returns the layout of a package.
 func newPackage(version int, images []Image) (*layout, error) {
-	p := &layout{version: version, images: images, headerSize: headerSize, record: recordSize, strings: object.NewStringTable()}
-	if version == 1 {
-		p.record = recordSizeV1
-	}
-	if version == 3 {
-		p.headerSize = headerSizeV3
-	}
+	p := &layout{number: version, version: &versions[version], images: images, strings: object.NewStringTable()}
 	records, contents := 0, int64(0)
 	for i := range images {
 		for _, s := range images[i].Strings {
@@ -147,7 +144,7 @@ func newPackage(version int, images []Image) (*layout, error) {
 	if err := p.strings.Finish(); err != nil {
 		return nil, err
 	}
-	p.recordsAt = p.headerSize + entrySize*len(images)
+	p.recordsAt = p.header + entrySize*len(images)
 	p.stringsAt = p.recordsAt + p.record*records
 	p.start = alignUp(int64(p.stringsAt+len(p.strings.Bytes())), Align)
 	p.size = alignUp(p.start+contents, Align)
@@ -159,15 +156,15 @@ func (p *layout) head() []byte {
 	le := binary.LittleEndian
 	head := make([]byte, 0, p.start)
 	head = append(head, Magic...)
-	head = le.AppendUint32(head, uint32(p.version))
+	head = le.AppendUint32(head, uint32(p.number))
 	head = le.AppendUint64(head, uint64(p.size))
-	head = le.AppendUint64(head, uint64(p.headerSize))
-	if p.version == 1 {
+	head = le.AppendUint64(head, uint64(p.header))
+	if p.single {
 		head = le.AppendUint64(head, entrySize)
 	} else {
 		head = le.AppendUint64(head, uint64(len(p.images)))
 	}
-	if p.version == 3 {
+	if p.compresses {
 		head = le.AppendUint64(head, 0) // not compressed
 	}
 	at, records := p.start, p.recordsAt
@@ -188,7 +185,7 @@ func (p *layout) head() []byte {
 		for _, s := range p.images[i].Strings {
 			head = le.AppendUint64(head, next())
 			head = le.AppendUint64(head, next())
-			if p.version > 1 {
+			if p.values {
 				head = le.AppendUint64(head, uint64(len(s.Value)))
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // ordered gives properties the order that LLVM writes them in.
@@ -100,7 +101,7 @@ func TestWriteCompressed(t *testing.T) {
 				}
 				for i := range want {
 					got := p.Images[i]
-					if !bytes.Equal(got.Content.Bytes(), want[i].Content.Bytes()) || got.Kind != want[i].Kind || !slices.Equal(got.Strings, want[i].Strings) {
+					if !bytes.Equal(got.Content.Mapped(guard.Inside), want[i].Content.Mapped(guard.Inside)) || got.Kind != want[i].Kind || !slices.Equal(got.Strings, want[i].Strings) {
 						t.Errorf("%+v: image %d differs", c, i)
 					}
 				}

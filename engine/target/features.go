@@ -1,5 +1,14 @@
 package target
 
+// FeatureNames returns the names of the features that target IDs can set, in alphabetical order.
+func FeatureNames() []string {
+	names := make([]string, len(features))
+	for i := range features {
+		names[i] = features[i].name
+	}
+	return names
+}
+
 // AMDGPUFeatures returns the names of the features that target IDs of an amdgcn
 // processor may set, in alphabetical order, or false if the name is not the
 // canonical name of a processor.

@@ -2,6 +2,18 @@
 
 package target
 
+// The features of target IDs, as bits.
+const (
+	featureSRAMECC = 1 << iota
+	featureXNACK
+)
+
+// features are the features in the order of their bits.
+var features = [...]feature{
+	{name: "sramecc", flag: 0x200, shift: 10},
+	{name: "xnack", flag: 0x100, shift: 8},
+}
+
 // amdgcnProcessors are the processors of AMD GPUs, in the order of their instruction sets.
 var amdgcnProcessors = processors{
 	{name: "gfx600", mach: 0x20, isa: "6.00", isaFamily: "6", family: "gfx9", aliases: []string{"tahiti"}},

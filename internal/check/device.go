@@ -16,6 +16,12 @@ const (
 	machineAMDGPU  = 224
 )
 
+// feature is a feature of target IDs.
+type feature struct {
+	name  string
+	shift uint // of its two bits in the flags
+}
+
 // settings are the meanings of the two bits of a feature in the flags.
 var settings = [4]string{2: "-", 3: "+"}
 
@@ -44,9 +50,9 @@ func checkDevice(id string, head []byte, image string) error {
 		return nil
 	}
 	if head[8] >= 2 { // before version 4 of the ABI, the flags of features have another meaning
-		for i, feature := range []string{"sramecc", "xnack"} {
-			if sign := settings[flags>>(10-2*i)&3]; sign != "" {
-				built += ":" + feature + sign
+		for _, f := range features {
+			if sign := settings[flags>>f.shift&3]; sign != "" {
+				built += ":" + f.name + sign
 			}
 		}
 	}

@@ -69,3 +69,10 @@ var processors = [256]string{
 	0x40: "gfx940",
 	0x4b: "gfx941",
 }
+
+// features are the features of target IDs, in alphabetical order, and the numbers of the lower of their two bits
+// in the flags.
+var features = []feature{
+	{"sramecc", 10},
+	{"xnack", 8},
+}

@@ -107,6 +107,7 @@ const (
 	ShtSymtabShndx = 18
 	ShtRelr        = 19
 	ShtCrel        = 0x40000014
+	ShtDependent   = 0x6fff4c04 // SHT_LLVM_DEPENDENT_LIBRARIES: names of libraries for the linker
 	ShtOffloading  = 0x6fff4c0b // SHT_LLVM_OFFLOADING: embedded device images
 	ShtGNUHash     = 0x6ffffff6
 	ShtGNUVerdef   = 0x6ffffffd

@@ -10,9 +10,11 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // archPlaceholder stands for a target ID in search paths.
@@ -82,7 +84,7 @@ var ErrNoMarker = errors.New("not a kpack archive, and its code was not split")
 
 // ParseHost reads a library or program with a marker.
 func ParseHost(c content.Content) (*Host, error) {
-	if bytes.HasPrefix(c.Bytes(), []byte("MZ")) {
+	if bytes.HasPrefix(c.Mapped(guard.Inside), []byte("MZ")) {
 		return parsePE(c)
 	}
 	f, err := elfedit.Parse(c)
@@ -106,7 +108,7 @@ func ParseHost(c content.Content) (*Host, error) {
 		if !ok {
 			return nil, fmt.Errorf("wrapper %d: its marker at address 0x%x is not in the file", i, w.Target)
 		}
-		m, err := parseMarker(c.Bytes()[off:loadedEnd(f, w.Target, off)])
+		m, err := parseMarker(c.Mapped(guard.Inside)[off:loadedEnd(f, w.Target, off)])
 		if err != nil {
 			return nil, fmt.Errorf("wrapper %d: %w", i, err)
 		}
@@ -129,4 +131,25 @@ func loadedEnd(f *elfedit.File, addr, off uint64) uint64 {
 		}
 	}
 	return off
+}
+
+// Splittable reports whether a file is a library or program with HIP code that can be split. If it has such
+// code that cannot be split, or if that is not known, why is the reason.
+func Splittable(c content.Content) (fat bool, why string) {
+	data := c.Mapped(guard.Inside)
+	if object.Identify(data) == object.PE && prune.HasPECode(data) {
+		return false, "libraries for Windows cannot be split"
+	}
+	if !elfedit.IsLinked(data) {
+		return false, ""
+	}
+	f, err := elfedit.Parse(c)
+	if err != nil && !errors.Is(err, elfedit.ErrPacked) && !prune.MayHaveCode(data) {
+		return false, ""
+	}
+	if err != nil {
+		return false, err.Error()
+	}
+	section, err := f.Section(embedding.HIPSection)
+	return err != nil || section >= 0 && f.Sections[section].InFile() > 0, ""
 }

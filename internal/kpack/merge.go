@@ -13,9 +13,10 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // MergeOptions are the options of Merge.
@@ -143,7 +144,7 @@ func bundleItems(ctx context.Context, h *Host, w prune.Wrapper, entries map[stri
 		*memory = append(*memory, reserved)
 		id := e.ID()
 		if i := slices.IndexFunc(items, func(other bundle.Item) bool { return other.ID == id }); i >= 0 {
-			if !bytes.Equal(items[i].Content.Bytes(), body.Bytes()) {
+			if !bytes.Equal(items[i].Content.Mapped(guard.Inside), body.Mapped(guard.Inside)) {
 				return nil, "", fmt.Errorf("%s: two archives have different code for %s", clip(key), id)
 			}
 			continue

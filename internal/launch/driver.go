@@ -11,7 +11,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/internal/launch/key"
 	"github.com/rules-offload/rules_offload/internal/launch/plan"
-	"github.com/rules-offload/rules_offload/internal/process"
+	"github.com/rules-offload/rules_offload/internal/link/process"
 )
 
 // planRecords are what drivers printed with -###, by their identity, arguments, directory and environment.

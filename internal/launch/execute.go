@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/rules-offload/rules_offload/internal/cache"
-	"github.com/rules-offload/rules_offload/internal/depfile"
+	"github.com/rules-offload/rules_offload/internal/cmd/depfile"
 	"github.com/rules-offload/rules_offload/internal/launch/key"
 	"github.com/rules-offload/rules_offload/internal/launch/plan"
-	"github.com/rules-offload/rules_offload/internal/process"
+	"github.com/rules-offload/rules_offload/internal/link/process"
 )
 
 // errFailed reports a job that failed. The compiler runs again as it is, and prints the messages.

@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/rules-offload/rules_offload/internal/cache"
-	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/launch/key"
 	"github.com/rules-offload/rules_offload/internal/launch/plan"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Options describe a compilation.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +14,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cache"
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/launch/key"
-	"github.com/rules-offload/rules_offload/internal/process"
+	"github.com/rules-offload/rules_offload/internal/link/process"
 )
 
 // A program is the identity of a program: a hash of the contents of its file and its shared libraries.
@@ -139,7 +138,7 @@ func loaded(ctx context.Context, path string, env []string) (libraries []string,
 	if string(head[:]) == "#!" {
 		return nil, true, nil
 	}
-	loader, err := loaderOf(f)
+	loader, err := elf.Interpreter(f)
 	if err != nil {
 		return nil, false, fmt.Errorf("%s: %w", path, err)
 	}
@@ -183,28 +182,4 @@ func variable(env []string, name string) string {
 		}
 	}
 	return ""
-}
-
-// loaderOf returns the program that loads the shared libraries of a 64-bit little-endian ELF program, or "" for one
-// that has none.
-func loaderOf(r io.ReaderAt) (string, error) {
-	le, header := binary.LittleEndian, make([]byte, elf.HeaderSize)
-	if _, err := r.ReadAt(header, 0); err != nil {
-		return "", err
-	}
-	if string(header[:6]) != elf.Magic+"\x02\x01" || le.Uint16(header[54:]) != elf.SegmentSize {
-		return "", errors.New("not an ELF program of 64 bits")
-	}
-	table := make([]byte, elf.SegmentSize*int(le.Uint16(header[56:])))
-	if _, err := r.ReadAt(table, int64(le.Uint64(header[32:]))); err != nil {
-		return "", err
-	}
-	for ; len(table) > 0; table = table[elf.SegmentSize:] {
-		if le.Uint32(table) == elf.PtInterp {
-			name := make([]byte, min(le.Uint64(table[32:]), 4096))
-			_, err := r.ReadAt(name, int64(le.Uint64(table[8:])))
-			return string(bytes.TrimRight(name, "\x00")), err
-		}
-	}
-	return "", nil
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // CodeEntry is a device entry of a bundle in a linked file.
@@ -52,8 +53,8 @@ func (c *Code) Close() {
 // ReadCode reads the device code that wrappers point to. Entries of compressed
 // bundles are in memory until Close.
 func ReadCode(ctx context.Context, in content.Content, budget *budget.Budget) (*Code, error) {
-	if !elfedit.Is(in.Bytes()) {
-		if len(in.Bytes()) >= 2 && string(in.Bytes()[:2]) == "MZ" {
+	if !elfedit.Is(in.Mapped(guard.Inside)) {
+		if len(in.Mapped(guard.Inside)) >= 2 && string(in.Mapped(guard.Inside)[:2]) == "MZ" {
 			return nil, fmt.Errorf("PE files are not supported; expected an ELF file")
 		}
 		return nil, fmt.Errorf("not a shared library or program: found no ELF header")

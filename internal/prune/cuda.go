@@ -9,10 +9,11 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/cubin"
+	"github.com/rules-offload/rules_offload/internal/devicecode/cubin"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // isFatbinarySection reports whether a section of this name has CUDA fatbinaries.
@@ -23,12 +24,12 @@ func isFatbinarySection(name string) bool {
 // fatbinaries returns the adjacent CUDA fatbinaries in c.
 func fatbinaries(ctx context.Context, c content.Content, section string, o *Options) (*region, error) {
 	r := &region{}
-	for f, err := range cubin.Fatbinaries(c.Bytes()) {
+	for f, err := range cubin.Fatbinaries(c.Mapped(guard.Inside)) {
 		if err != nil {
 			return nil, err
 		}
 		u := &unit{at: f.Offset, stored: c.Slice(f.Offset, f.Size), section: section, size: f.Size, fatbinary: true}
-		images, err := cubin.Images(u.stored.Bytes())
+		images, err := cubin.Images(u.stored.Mapped(guard.Inside))
 		if err != nil {
 			return nil, fmt.Errorf("fatbinary at byte 0x%x: %w", f.Offset, err)
 		}
@@ -61,7 +62,7 @@ func (u *unit) rewriteFatbinary() error {
 		size += e.size
 	}
 	var out partSink
-	out.add(content.Memory(cubin.NewHeader(u.stored.Bytes(), size)))
+	out.add(content.Memory(cubin.NewHeader(u.stored.Mapped(guard.Inside), size)))
 	for i := range u.entries {
 		if e := &u.entries[i]; !e.drop {
 			out.add(u.stored.Slice(e.offset, e.size))

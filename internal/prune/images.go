@@ -10,8 +10,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // openBundles finds the adjacent bundles in a file.
@@ -30,7 +31,7 @@ func (w *Work) openBundles(ctx context.Context) error {
 // consecutive returns the adjacent bundles from the start of c.
 func consecutive(ctx context.Context, c content.Content, section string, o *Options) (*region, error) {
 	r := &region{}
-	for extent, err := range ccob.Walk(c.Bytes(), bundle.End) {
+	for extent, err := range ccob.Walk(c.Mapped(guard.Inside), bundle.End) {
 		if err != nil {
 			return nil, err
 		}
@@ -201,7 +202,7 @@ func imageRecords(f *elfedit.File, section int, images []imageRange) (map[uint64
 		if t.Flags&elf.ShfAlloc == 0 || t.Flags&elf.ShfExec != 0 || t.InFile() < 16 || i == section || t.Type != elf.ShtProgbits {
 			continue
 		}
-		data := f.Content(i).Bytes()
+		data := f.Content(i).Mapped(guard.Inside)
 		for at := (8 - t.Addr%8) % 8; at+16 <= uint64(len(data)); at += 8 {
 			value := binary.LittleEndian.Uint64(data[at:])
 			if i, ok := starts[value]; ok && binary.LittleEndian.Uint64(data[at+8:]) == value+images[i].size {

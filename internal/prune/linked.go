@@ -8,9 +8,10 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Wrapper is a record passed to the runtime of HIP or CUDA for one source.
@@ -43,7 +44,7 @@ func loadedSection(f *elfedit.File, name string) (*elfedit.Section, []byte, erro
 	if off, ok := f.Offset(s.Addr, s.Size); !ok || off != s.Offset {
 		return nil, nil, fmt.Errorf("section %s: no segment loads its 0x%x bytes at address 0x%x", name, s.Size, s.Addr)
 	}
-	return s, f.Content(section).Bytes(), nil
+	return s, f.Content(section).Mapped(guard.Inside), nil
 }
 
 // relocate sets the targets of wrappers whose pointers the loader relocates.
@@ -63,7 +64,7 @@ func relocate(f *elfedit.File, all []Wrapper) error {
 // openLinked finds the device code of a shared library or a program.
 func (w *Work) openLinked(ctx context.Context) error {
 	f, err := elfedit.Parse(w.in)
-	if err != nil && !errors.Is(err, elfedit.ErrPacked) && !MayHaveCode(w.in.Bytes()) {
+	if err != nil && !errors.Is(err, elfedit.ErrPacked) && !MayHaveCode(w.in.Mapped(guard.Inside)) {
 		return ErrNoDeviceCode // such as the debug part of a file, or a code object
 	}
 	if err != nil {

@@ -7,16 +7,17 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // openObject finds the device code in a relocatable object.
 func (w *Work) openObject(ctx context.Context) error {
 	w.format = "elf-object"
 	f, err := elfedit.ParseObject(w.in)
-	if err != nil && !MayHaveCode(w.in.Bytes()) {
+	if err != nil && !MayHaveCode(w.in.Mapped(guard.Inside)) {
 		return ErrNoDeviceCode
 	}
 	if err != nil {
@@ -163,7 +164,7 @@ func objectWrappers(f *elfedit.File) map[elfedit.Place]bool {
 		if string(f.Sections[i].Name) != embedding.HIPWrappers {
 			continue
 		}
-		for at, r := range embedding.Records(f.Content(i).Bytes(), 0) {
+		for at, r := range embedding.Records(f.Content(i).Mapped(guard.Inside), 0) {
 			if r.Magic == embedding.MagicHIP {
 				slots[elfedit.Place{Section: i, Offset: at + 8}] = true
 			}

@@ -7,9 +7,10 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // peFile is a linked file for Windows. Addresses are relative to the image.
@@ -55,10 +56,20 @@ func isCut(section, name string) bool {
 	return section == name || len(section) == 8 && strings.HasPrefix(name, section)
 }
 
+// HasPECode reports whether a file is a library or program for Windows with bundles of HIP.
+func HasPECode(data []byte) bool {
+	p, err := parsePE(data)
+	if err != nil || p.code < 0 {
+		return false
+	}
+	body, err := p.Data(p.code)
+	return err != nil || len(body) > 0
+}
+
 // openPE finds the bundles of HIP in a linked file for Windows.
 func (w *Work) openPE(ctx context.Context) error {
 	w.format = "pe"
-	p, err := parsePE(w.in.Bytes())
+	p, err := parsePE(w.in.Mapped(guard.Inside))
 	if err != nil {
 		return unsupported(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // unit is a bundle, a CUDA fatbinary, a range of sections with entries, or a package of images.
@@ -70,7 +71,7 @@ func bundlesAt(ctx context.Context, section string, body content.Content, starts
 // openBundle reads the bundle that begins at an offset of c. end is the limit of the
 // bundle: the next bundle or the end of the section.
 func openBundle(ctx context.Context, c content.Content, at, end int64, o *Options) (*unit, error) {
-	data := c.Bytes()[at:end]
+	data := c.Mapped(guard.Inside)[at:end]
 	u := &unit{at: at}
 	switch {
 	case bundle.Is(data):
@@ -328,8 +329,8 @@ func (u *unit) rewriteOffloadBinary() error {
 		u.size = 0
 		return nil
 	}
-	if u.pack.Version > 2 {
-		return fmt.Errorf("offload binary of version %d: only versions 1 and 2 can be changed", u.pack.Version)
+	if u.pack.Version >= offloadbinary.CompressedVersion {
+		return fmt.Errorf("offload binary of version %d: only versions before %d can be changed", u.pack.Version, offloadbinary.CompressedVersion)
 	}
 	var out partSink
 	if err := offloadbinary.Write(&out, u.pack.Version, images); err != nil {

@@ -14,18 +14,17 @@ load(":linking.bzl", "HOST_ATTRS")
 load(":lto.bzl", "LTO_ATTRS", "lto_of")
 load(":messages.bzl", "place")
 load(":sources.bzl", "COMPILE_INPUT", "HEADERS", "HIP_SOURCES")
-load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
+load(":toolchains.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "DEVICE_ATTRS")
 
 def _hip_code_objects_impl(ctx):
     where = place(ctx, "hip_code_objects")
-    compiler = compiler_of(ctx, cc = cc_configuration(ctx, mandatory = False), headers = headers_of(ctx))
+    compiler = compiler_of(ctx, cc = cc_configuration(ctx, COMPILE_GROUP), headers = headers_of(ctx))
     made = hip_images(
         ctx,
         compiler,
         copts = expand_flags(ctx, "copts"),
         device_only = True,
-        # With --offload-device-only, clang's driver writes code objects without link-time optimization.
-        lto = lto_of(ctx, where, compiler.clang.release, exempt = not ctx.attr.rdc),
+        lto = lto_of(ctx, where, compiler.clang, "lto_hip_device_rdc" if ctx.attr.rdc else "lto_hip_device"),
         rdc = ctx.attr.rdc,
         sources = hip_sources(ctx),
         where = where,
@@ -43,8 +42,9 @@ source. An additional architecture only adds actions for that architecture.
 The code is that of `clang --offload-device-only`. Without `rdc`, that never uses link-time optimization by default: set `lto`.
 
 The architecture `amdgcnspirv` is AMD's portable code, SPIR-V (`.spv`). The HIP runtime compiles it for GPUs that no other
-entry of the bundle supports. Since LLVM 22, clang generates it directly and requires `llvm-link` in the same directory;
-`device_linkopts = ["-no-use-spirv-backend"]` selects the translator `llvm-spirv` instead.
+entry of the bundle supports. As with clang's driver, LLVM's backend generates it, or the translator `llvm-spirv` (LLVM 22 and
+older): the build fails before the compilation if the translator is missing. `arch_linkopts = {"amdgcnspirv": ["-use-spirv-backend"]}`
+selects the backend of LLVM 22, which does not compile everything that HIP's headers declare, `-no-use-spirv-backend` the translator.
 
 ```starlark
 hip_code_objects(

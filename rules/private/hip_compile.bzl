@@ -7,7 +7,7 @@ load(":debug_info.bzl", "split_debug_info")
 load(":device_bitcode.bzl", "bitcode_for")
 load(":device_link.bzl", "device_link", "hip_link_step")
 load(":flags.bzl", "expand_flags", "language_copts")
-load(":messages.bzl", "name_of")
+load(":messages.bzl", "file_name", "name_of")
 load(":program.bzl", "offload_arguments", "run_offload")
 load(":sanitizers.bzl", "sanitizer_flags")
 load(":sources.bzl", "HIP_SOURCES", "compilation_id", "object_names", "require_sources", "source_name", "sources_of")
@@ -145,7 +145,7 @@ def c_objects(ctx, compiler):
             ctx,
             compiler,
             step,
-            message = "Compiling {}".format(src.short_path),
+            message = "Compiling " + file_name(src),
             mnemonic = "OffloadHipHostCompile",
             out = out,
             src = src,
@@ -198,11 +198,12 @@ def hip_images(ctx, compiler, *, where, sources, rdc, lto, copts, device_only = 
             own_sources = [source for source in sources if source.file in files]
         if not own_sources and not per_source:
             fail("{}: no source for {}: arch_srcs has all of srcs, and no source for it; add one, or leave {} out of offload_archs".format(where, arch, arch))
-        generates = is_bitcode(target, lto = lto, rdc = rdc)
+        own_lto = lto(target)
+        generates = is_bitcode(target, lto = own_lto, rdc = rdc)
         folder = ctx.label.name + "/" + target_ids.file_name(arch)
         extension = ".bc" if generates else ".o"
         mnemonic = "OffloadHipPortableCompile" if target.portable else "OffloadHipCompile"
-        step = hip_device_step(compiler, target, bitcode = bitcode, copts = flags, lto = lto, rdc = rdc)
+        step = hip_device_step(compiler, target, bitcode = bitcode, copts = flags, lto = own_lto, rdc = rdc)
         compiled = {}
         for source in own_sources:
             out = ctx.actions.declare_file(folder + "/" + source.name + extension)
@@ -211,7 +212,7 @@ def hip_images(ctx, compiler, *, where, sources, rdc, lto, copts, device_only = 
                 compiler,
                 step,
                 id = source.id,
-                message = "Compiling " + source.file.short_path + " for " + arch,
+                message = "Compiling " + file_name(source.file) + " for " + arch,
                 mnemonic = mnemonic,
                 out = out,
                 src = source.file,
@@ -283,7 +284,7 @@ def hip_host_objects(ctx, compiler, *, sources, copts, entries, rdc):
             compiler,
             step,
             id = source.id,
-            message = "Compiling " + source.file.short_path + " for the host",
+            message = "Compiling " + file_name(source.file) + " for the host",
             mnemonic = "OffloadHipHostCompile",
             out = out,
             src = source.file,

@@ -106,6 +106,12 @@ PROCESSORS = [
     "amdgcnspirv",
 ]
 
+# The features that target IDs can name.
+FEATURE_NAMES = [
+    "sramecc",
+    "xnack",
+]
+
 # The features that target IDs of a processor may name, where there are any.
 FEATURES = {
     "gfx801": ["xnack"],

@@ -1,5 +1,6 @@
 """Generates the BUILD file with the targets of the libraries of a ROCm directory, in repository rules."""
 
+load(":directory_links.bzl", "link_directory")
 load(":rocm_layout.bzl", "KNOWN_LIBRARIES", "find_libraries")
 
 _LOAD = """
@@ -125,9 +126,9 @@ def _library(library, name, shared, linkopts):
 
 def _link(repository_ctx, root, found):
     for name in {name: True for library in found.libraries for name in library.headers}:
-        repository_ctx.symlink("{}/include/{}".format(root, name), "rocm/include/" + name)
+        link_directory(repository_ctx, "{}/include/{}".format(root, name), "rocm/include/" + name)
     for shared in found.shared:
         repository_ctx.symlink("{}/{}".format(root, shared.target), "rocm/" + shared.file)
     for library in found.libraries:
         for folder in library.data:
-            repository_ctx.symlink("{}/{}".format(root, folder), "rocm/" + folder)
+            link_directory(repository_ctx, "{}/{}".format(root, folder), "rocm/" + folder)

@@ -1,6 +1,6 @@
 """Sources of a target: which files are compiled, and the names of what is made of them."""
 
-load(":messages.bzl", "name_of")
+load(":messages.bzl", "file_name", "name_of")
 
 # Extensions of headers, which srcs also accepts: those of cc_library and CUDA.
 HEADERS = [".h", ".hh", ".hpp", ".hxx", ".h++", ".H", ".cuh", ".inc", ".inl", ".ipp", ".tcc", ".tlh", ".tli"]
@@ -103,5 +103,4 @@ def source_name(label, src):
     Returns:
       a string: the path, which is relative to the workspace, and the target.
     """
-    path = src.short_path
-    return "{} ({})".format("external/" + path.removeprefix("../") if path.startswith("../") else path, name_of(label))
+    return "{} ({})".format(file_name(src), name_of(label))

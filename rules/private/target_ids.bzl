@@ -8,10 +8,11 @@ be in the same bundle.
 load(":messages.bzl", "name_of")
 load(":processor_names.bzl", "check_processor")
 load(":processors.bzl", "PROCESSORS")
+load(":runtimes.bzl", "RUNTIMES")
 
 # Kinds that entries of a bundle can have, and those that only offload binaries can have.
 _BUNDLE_KINDS = ["host", "openmp", "hip", "hipv4"]
-_KINDS = _BUNDLE_KINDS + ["cuda", "sycl"]
+_KINDS = _BUNDLE_KINDS + [kind for kind in RUNTIMES if kind not in _BUNDLE_KINDS]
 
 # The expansion of a short form such as `gfx942` or `sm_90`.
 _AMDGPU_TRIPLE = "amdgcn-amd-amdhsa-"

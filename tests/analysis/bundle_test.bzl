@@ -1,6 +1,7 @@
 """Analysis tests of offload_bundle and offload_unbundle."""
 
 load("//rules:defs.bzl", "offload_archive", "offload_bundle", "offload_unbundle")
+load("//rules/private:target_ids.bzl", "target_ids")  # buildifier: disable=bzl-visibility
 load(":fixtures.bzl", "bad_provider", "images")
 load(":testing.bzl", "actions_test", "failure_test", "provides_test")
 
@@ -386,7 +387,7 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
         "entries": "OffloadBundleInfo: tests/analysis/provider_entries_test_target: a bundle requires at least one entry",
         "file": "{}: offload_image: file must be a File, found string",
         "images": "OffloadImagesInfo: images must be a depset of offload_image(), found list",
-        "kind": "{}: offload_image: kind \"rocm\", expected one of host, openmp, hip, hipv4, cuda, sycl",
+        "kind": "{}: offload_image: kind \"rocm\", expected one of " + ", ".join(target_ids.kinds),
         "target_id": "{}: offload_image: target ID \"gfx942:\": \"\" is not a feature followed by + or -",
         "triple": "{}: offload_image: triple \"amdgcn-amd-amdhsa\", expected four fields, such as amdgcn-amd-amdhsa-",
     }

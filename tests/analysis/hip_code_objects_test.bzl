@@ -2,6 +2,7 @@
 
 load("@rules_cc//cc:defs.bzl", "cc_library")
 load("//rules:defs.bzl", "device_bitcode_library", "hip_code_objects", "hip_library", "openmp_library")
+load("//rules/private:target_ids.bzl", "target_ids")  # buildifier: disable=bzl-visibility
 load(":fixtures.bzl", "directory")
 load(":testing.bzl", "actions_test", "failure_test", "provides_test")
 
@@ -118,12 +119,12 @@ def hip_code_objects_tests(name):
     actions_test(
         name = "hip_portable_link_test",
         argv = [
-            "--target=spirv64-amd-amdhsa -use-spirv-backend -nogpulib",
+            "--target=spirv64-amd-amdhsa -nogpulib",
             "-o BIN/tests/analysis/hip_portable/amdgcnspirv.spv BIN/tests/analysis/hip_portable/amdgcnspirv/a.bc BIN/tests/analysis/hip_portable/amdgcnspirv/sub/a.bc",
         ],
         count = 2,
         mnemonic = "OffloadDeviceLink",
-        not_in_argv = ["-mcpu=amdgcnspirv"],
+        not_in_argv = ["-mcpu=amdgcnspirv", "-use-spirv-backend"],
         output = "hip_portable/amdgcnspirv.spv",
         target = "hip_portable",
     )
@@ -181,7 +182,7 @@ def hip_code_objects_tests(name):
 
     failures = {
         "bad_feature": (["gfx90a:xnack"], "{}: hip_code_objects: offload_archs: target ID \"gfx90a:xnack\": \"xnack\" is not a feature followed by + or -, such as xnack+ in gfx90a:xnack+"),
-        "bad_kind": (["rocm-amdgcn-amd-amdhsa--gfx942"], "{}: hip_code_objects: offload_archs: target \"rocm-amdgcn-amd-amdhsa--gfx942\": offload kind \"rocm\", expected one of host, openmp, hip, hipv4, cuda, sycl. Use a target ID like gfx942"),
+        "bad_kind": (["rocm-amdgcn-amd-amdhsa--gfx942"], "{}: hip_code_objects: offload_archs: target \"rocm-amdgcn-amd-amdhsa--gfx942\": offload kind \"rocm\", expected one of " + ", ".join(target_ids.kinds) + ". Use a target ID like gfx942"),
         "bad_processor": (["gfx90a/gfx942"], "{}: hip_code_objects: offload_archs: target ID \"gfx90a/gfx942\": \"gfx90a/gfx942\" is not the name of a processor"),
         "few_fields": (["hip-amdgcn-amd"], "{}: hip_code_objects: offload_archs: target \"hip-amdgcn-amd\" has 3 fields, expected <kind>-<arch>-<vendor>-<os>-<environment>[-<target ID>]"),
         "no_archs": ([], "{}: hip_code_objects: no architectures: set offload_archs, e.g. [\"gfx90a\", \"gfx942\"], or build with --//rules/settings:offload_archs=gfx90a,gfx942"),

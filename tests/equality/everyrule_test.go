@@ -83,6 +83,7 @@ hip_code_objects(
     name = "portable",
     srcs = ["scale.hip"],
     hdrs = ["device.h"],
+    arch_linkopts = {"amdgcnspirv": ["-use-spirv-backend"]},
     offload_archs = ["amdgcnspirv"],
 )
 

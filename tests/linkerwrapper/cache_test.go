@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/linkcache"
-	"github.com/rules-offload/rules_offload/internal/process"
+	"github.com/rules-offload/rules_offload/internal/link/linkcache"
+	"github.com/rules-offload/rules_offload/internal/link/process"
 	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
@@ -30,14 +30,25 @@ func TestCacheKeyIsComplete(t *testing.T) {
 	}
 	b.write("script", "{ global: *; };\n")
 	b.write("order", "kernel\n")
+	// Libraries that bitcode, an object and a member of an archive name.
+	for _, name := range []string{"bitcode", "object", "member"} {
+		b.write(name+".c", "#pragma comment(lib, \"of"+name+"\")\n")
+		compile := []string{"--target=" + amd, "-mcpu=gfx90a", "-nogpulib", "-c", name + ".c", "-o", name + ".o"}
+		if name == "bitcode" {
+			compile = append(compile, "-emit-llvm")
+		}
+		b.run(filepath.Join(llvm.Dir, "clang"), compile...)
+		b.run(filepath.Join(llvm.Dir, "llvm-ar"), "rcs", "libs/libof"+name+".a", "empty90a.o")
+	}
+	b.run(filepath.Join(llvm.Dir, "llvm-ar"), "rcs", "libs/libfoo.a", "member.o")
 	args := []string{
 		filepath.Join(llvm.Dir, "clang"), "--no-default-config", "-o", "out.img", "--target=" + amd, "-mcpu=gfx90a", "-nogpulib", "-O2", "-flto", "main.o",
-		"-Wl,--version-script=script", "-Wl,--symbol-ordering-file,order", "-Wl,--whole-archive", "thin.a", "-Llibs", "-lfoo",
+		"-Wl,--version-script=script", "-Wl,--symbol-ordering-file,order", "-Wl,--whole-archive", "thin.a", "-Llibs", "-lfoo", "bitcode.o", "object.o",
 	}
 	identify := func() *linkcache.Link {
 		t.Helper()
 		command := process.Command{Args: args, Env: b.env, Dir: b.dir}
-		link, err := linkcache.Identify(t.Context(), command, []string{"main.o"}, "out.img")
+		link, err := linkcache.Identify(t.Context(), command, []string{"main.o"}, "out.img", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +71,7 @@ func TestCacheKeyIsComplete(t *testing.T) {
 			own = append(own, name)
 		}
 	}
-	for _, name := range []string{"main.o", "script", "order", "thin.a", "members/member.o", "libs/libfoo.a"} {
+	for _, name := range []string{"main.o", "script", "order", "thin.a", "members/member.o", "libs/libfoo.a", "libs/libofbitcode.a", "libs/libofobject.a", "libs/libofmember.a"} {
 		if !slices.Contains(own, b.real(name)) {
 			t.Errorf("the trace is without %s: %q", name, own)
 		}
@@ -140,4 +151,67 @@ func TestCacheOfResponseFile(t *testing.T) {
 		t.Error("another content of the response file has the same image")
 	}
 	b.tidy()
+}
+
+// TestCacheOfDependentLibrary changes a library that only the content of an input names.
+func TestCacheOfDependentLibrary(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	clang := func(args ...string) {
+		b.run(filepath.Join(llvm.Dir, "clang"), append([]string{"--target=" + amd, "-mcpu=gfx90a", "-nogpulib", "-O2"}, args...)...)
+	}
+	b.run("mkdir", "libs")
+	b.write("main.c", "#pragma comment(lib, \"dev\")\nint value(void);\n__attribute__((amdgpu_kernel)) void k(int *p) { *p = value(); }\n")
+	store := linkcache.Store{Dir: b.path("cache"), Name: "CACHE"}
+	for _, kind := range [][]string{{"-c"}, {"-c", "-emit-llvm"}} {
+		clang(append(kind, "main.c", "-o", "main.o")...)
+		images := map[string]bool{}
+		for _, value := range []string{"1111", "2222"} {
+			b.write("dev.c", "__attribute__((noinline)) int value(void) { return "+value+"; }\n")
+			clang("-c", "dev.c", "-o", "dev.o")
+			b.run("rm", "-f", "libs/libdev.a")
+			b.run(filepath.Join(llvm.Dir, "llvm-ar"), "rcs", "libs/libdev.a", "dev.o")
+			for range 2 {
+				var messages bytes.Buffer
+				command := process.Command{
+					Args: []string{filepath.Join(llvm.Dir, "clang"), "--target=" + amd, "-mcpu=gfx90a", "-nogpulib", "-o", "out.img", "main.o", "-Wl,-Llibs"},
+					Env:  b.env, Dir: b.dir, Stdout: &messages, Stderr: &messages,
+				}
+				if err := store.Run(t.Context(), command, []string{"main.o"}, "out.img", &messages); err != nil {
+					t.Fatalf("%v: %s", err, messages.String())
+				}
+				images[string(b.read("out.img"))] = true
+			}
+		}
+		if len(images) != 2 {
+			t.Errorf("%q: got %d images of two libraries, want 2", kind, len(images))
+		}
+	}
+}
+
+// TestCacheOfAssembler checks that a link is not cached if its input names a file in the assembler's language:
+// only the assembler, which runs during the link, knows where the file is.
+func TestCacheOfAssembler(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.write("data", "1234")
+	for name, source := range map[string]string{
+		"module":    "__asm__(\".section .rodata\\n.incbin \\\"data\\\"\");\n",
+		"statement": "__attribute__((amdgpu_kernel)) void k(void) { __asm__ volatile(\".incbin \\\"data\\\"\"); }\n",
+		"other":     "__attribute__((amdgpu_kernel)) void k(void) { __asm__ volatile(\"s_nop 0\"); }\n",
+	} {
+		b.write("main.c", source)
+		b.run(filepath.Join(llvm.Dir, "clang"), "--target="+amd, "-mcpu=gfx90a", "-nogpulib", "-O2", "-c", "-emit-llvm", "main.c", "-o", "main.o")
+		command := process.Command{
+			Args: []string{filepath.Join(llvm.Dir, "clang"), "--target=" + amd, "-mcpu=gfx90a", "-nogpulib", "-o", "out.img", "main.o"},
+			Env:  b.env, Dir: b.dir,
+		}
+		link, err := linkcache.Identify(t.Context(), command, []string{"main.o"}, "out.img", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (link != nil) != (name == "other") {
+			t.Errorf("%s: got a key: %t, want %t", name, link != nil, name == "other")
+		}
+	}
 }

@@ -54,7 +54,7 @@ hip_code_objects(name = "includes_source", srcs = ["includes.hip"], offload_arch
 hip_code_objects(name = "includes_hip", srcs = ["hip.hip"], offload_archs = ["gfx942"])
 
 # The GPUs of this machine.
-hip_code_objects(name = "native", srcs = ["a.hip"], offload_archs = ["native"])
+hip_code_objects(name = "native", srcs = ["a.hip"], offload_archs = select({"//conditions:default": ["native"]}))
 hip_code_objects(name = "kernels_native", srcs = ["a.hip"])
 offload_bundle(name = "native_fat", images = [":native"])
 offload_unbundle(name = "not_native", bundle = ":native_fat", targets = ["gfx803"])

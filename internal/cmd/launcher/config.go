@@ -18,7 +18,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cache"
 	"github.com/rules-offload/rules_offload/internal/launch"
 	"github.com/rules-offload/rules_offload/internal/launch/slots"
-	"github.com/rules-offload/rules_offload/internal/process"
+	"github.com/rules-offload/rules_offload/internal/link/process"
 	"github.com/rules-offload/rules_offload/internal/sizes"
 )
 

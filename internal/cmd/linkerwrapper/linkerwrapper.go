@@ -20,16 +20,16 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
-	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmwords"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
-	"github.com/rules-offload/rules_offload/internal/devicelink"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/link"
-	"github.com/rules-offload/rules_offload/internal/process"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
+	"github.com/rules-offload/rules_offload/internal/link/process"
+	"github.com/rules-offload/rules_offload/internal/storage/scratch"
 )
 
 // Run runs a command line and returns its exit code.
@@ -160,17 +160,17 @@ func (w *wrapper) run(ctx context.Context) error {
 	}
 	opt.Temp = filepath.Join(os.TempDir(), "offload-dry-run")
 	if !opt.DryRun {
-		temp, err := os.MkdirTemp("", "offload-link-")
+		temp, err := scratch.New("offload-link-")
 		if err != nil {
 			return err
 		}
-		defer os.RemoveAll(temp)
-		opt.Temp = temp
+		defer temp.Remove()
+		opt.Temp, opt.Env = temp.Path, temp.Environment(opt.Env)
 	}
 	opt.Names = link.Names{Files: devicelink.Names{Dir: opt.Temp}, Images: devicelink.Names{Dir: opt.Temp}}
 	if opt.SaveTemps {
 		opt.Names = link.Names{Files: devicelink.Names{Plain: true}, Images: devicelink.Names{Plain: true}}
-		if followed > target.LLVM22 { // others stay in the working directory
+		if release.Nearest(followed).TempsBesideOutput {
 			opt.Names.Files.Dir = filepath.Dir(opt.Output)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/link"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
 )
 
 // option is an option of clang-linker-wrapper.

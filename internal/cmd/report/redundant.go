@@ -15,7 +15,8 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/kernels"
-	"github.com/rules-offload/rules_offload/internal/process"
+	"github.com/rules-offload/rules_offload/internal/link/process"
+	"github.com/rules-offload/rules_offload/internal/storage/scratch"
 )
 
 // Redundant is a group of architectures whose images have equal instructions, so that images for
@@ -72,11 +73,11 @@ func equalCode(images []kernels.Image) []*equalImages {
 // the generic processor: only instructions with one meaning on all of these processors are in a
 // generic processor. read calls visit with the bytes of each image of a file.
 func (r *Report) FindRedundant(ctx context.Context, objdump string, read func(ctx context.Context, file string, visit func(i int, data []byte) error) error) error {
-	dir, err := os.MkdirTemp("", "offload")
+	dir, err := scratch.New("offload-report-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer dir.Remove()
 	groups := make(map[string]*Redundant)
 	for _, f := range r.Files {
 		sets := equalCode(f.Images)
@@ -140,10 +141,13 @@ func (s *equalImages) addTo(groups map[string]*Redundant) {
 }
 
 // disassembler runs llvm-objdump on the images of a file.
-type disassembler struct{ program, dir string }
+type disassembler struct {
+	program string
+	dir     *scratch.Dir
+}
 
 // file returns the name of the file with an image.
-func (d *disassembler) file(i int) string { return filepath.Join(d.dir, strconv.Itoa(i)) }
+func (d *disassembler) file(i int) string { return filepath.Join(d.dir.Path, strconv.Itoa(i)) }
 
 // same reports whether the images have equal instructions, which the generic processor has, too.
 func (d *disassembler) same(ctx context.Context, s *equalImages) (bool, error) {
@@ -181,7 +185,7 @@ func (d *disassembler) same(ctx context.Context, s *equalImages) (bool, error) {
 // run disassembles an image for a processor.
 func (d *disassembler) run(ctx context.Context, file, processor string) (*instructions, error) {
 	out, errs := &instructions{hash: sha256.New()}, new(bytes.Buffer)
-	c := process.Command{Args: []string{d.program, "-d", "--mcpu=" + processor, "--no-show-raw-insn", file}, Env: os.Environ(), Stdout: out, Stderr: errs}
+	c := process.Command{Args: []string{d.program, "-d", "--mcpu=" + processor, "--no-show-raw-insn", file}, Env: d.dir.Environment(os.Environ()), Stdout: out, Stderr: errs}
 	if err := c.Run(ctx); err != nil {
 		return nil, fmt.Errorf("%s: cannot disassemble code for %s: %w: %s", d.program, processor, err, strings.TrimSpace(errs.String()))
 	}

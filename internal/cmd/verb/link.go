@@ -10,8 +10,9 @@ import (
 
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
-	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/link"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
+	"github.com/rules-offload/rules_offload/internal/storage/scratch"
 )
 
 var linkVerb = verb{
@@ -79,10 +80,12 @@ func (f *linkFlags) run(call *invocation) error {
 		return err
 	}
 	if f.scratch == "" {
-		if f.opt.Scratch, err = os.MkdirTemp("", "offload-link-"); err != nil {
+		dir, err := scratch.New("offload-link-")
+		if err != nil {
 			return err
 		}
-		defer os.RemoveAll(f.opt.Scratch)
+		defer dir.Remove()
+		f.opt.Scratch = dir.Path
 	} else if err := os.MkdirAll(f.opt.Scratch, 0o777); err != nil {
 		return err
 	}

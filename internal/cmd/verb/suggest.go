@@ -17,7 +17,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
-	"github.com/rules-offload/rules_offload/internal/process"
+	"github.com/rules-offload/rules_offload/internal/link/process"
+	"github.com/rules-offload/rules_offload/internal/storage/scratch"
 )
 
 // buildCommand is a command that builds a part of the new build.
@@ -112,7 +113,7 @@ func compileCommands(call *invocation, name string) ([]buildCommand, error) {
 // trials are the builds of --suggest: all commands in a directory, once for each name of flags.
 type trials struct {
 	call     *invocation
-	dir      string
+	dir      *scratch.Dir
 	commands []buildCommand
 }
 
@@ -122,10 +123,10 @@ func (t *trials) build(name string, flags func(buildCommand) []string) ([][]kern
 	var reading sync.Mutex
 	return all, process.Jobs(t.call.ctx, process.Limit(runtime.GOMAXPROCS(0)), len(t.commands), nil, func(ctx context.Context, i int) error {
 		c := t.commands[i]
-		output := filepath.Join(t.dir, name+"-"+strconv.Itoa(i)+".o")
+		output := filepath.Join(t.dir.Path, name+"-"+strconv.Itoa(i)+".o")
 		var text bytes.Buffer
 		args := c.with(output, flags(c)...)
-		run := process.Command{Args: args, Env: os.Environ(), Dir: c.dir, Stdout: &text, Stderr: &text}
+		run := process.Command{Args: args, Env: t.dir.Environment(os.Environ()), Dir: c.dir, Stdout: &text, Stderr: &text}
 		if err := run.Run(ctx); err != nil {
 			var exit *process.ExitError
 			if errors.As(err, &exit) {
@@ -144,11 +145,11 @@ func (t *trials) build(name string, flags func(buildCommand) []string) ([][]kern
 
 // try runs the commands of the new build with the flags of --suggest, and adds the results and the remarks of the compiler.
 func (f *diffFlags) try(call *invocation, commands []buildCommand, r *kernels.Diff, old, new []kernels.Image, remarks *kernels.Remarks) error {
-	dir, err := os.MkdirTemp("", "offload-suggest-")
+	dir, err := scratch.New("offload-suggest-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer dir.Remove()
 	t := &trials{call, dir, commands}
 	built, err := t.build("plain", func(c buildCommand) []string {
 		if !c.compiles {
@@ -201,7 +202,7 @@ func (f *diffFlags) try(call *invocation, commands []buildCommand, r *kernels.Di
 // addRecords adds the optimization records of the build without additional flags.
 func (t *trials) addRecords(built [][]kernels.Image, remarks *kernels.Remarks) error {
 	for i, images := range built {
-		records, err := filepath.Glob(filepath.Join(t.dir, "plain-"+strconv.Itoa(i)+"*.opt.yaml"))
+		records, err := filepath.Glob(filepath.Join(t.dir.Path, "plain-"+strconv.Itoa(i)+"*.opt.yaml"))
 		if err != nil {
 			return err
 		}

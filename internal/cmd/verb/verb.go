@@ -17,7 +17,6 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/compilation"
 	"github.com/rules-offload/rules_offload/internal/cmd/nearest"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
-	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 // A verb is a command of offload.
@@ -225,7 +224,7 @@ func otherVerb(call *command.Call, name string) string {
 	if strings.Contains(name, "-") && slices.Contains(strings.FieldsFunc(dropIns, func(r rune) bool { return r == ' ' || r == ',' }), name) {
 		return "for the command line of " + name + ", make a symbolic link of that name to offload"
 	}
-	if input, err := session.Files(call.Session).Open(name); err == nil {
+	if input, err := call.Session.Files().Open(name); err == nil {
 		input.Close()
 		return "to list the device code of this file, run offload inspect " + name
 	}
@@ -299,7 +298,7 @@ func (v *verb) run(ctx context.Context, call *command.Call) error {
 		}
 	}
 	flags.stderr = call.Stderr
-	session.Files(call.Session).RejectPointers = true
+	call.Session.Files().RejectPointers = true
 	return run(&invocation{call, call.Session.Context(ctx), v.name, operands})
 }
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/process"
+	"github.com/rules-offload/rules_offload/internal/link/process"
 )
 
 // Machine are the slots of a machine.

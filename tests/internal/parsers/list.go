@@ -23,28 +23,28 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/coverage"
+	"github.com/rules-offload/rules_offload/engine/files"
 	deviceimages "github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/bitcode"
 	"github.com/rules-offload/rules_offload/internal/check"
+	"github.com/rules-offload/rules_offload/internal/cmd/flagfile"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
-	"github.com/rules-offload/rules_offload/internal/codeobject"
-	"github.com/rules-offload/rules_offload/internal/cubin"
-	"github.com/rules-offload/rules_offload/internal/elfcheck"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/flagfile"
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/devicecode/cubin"
+	"github.com/rules-offload/rules_offload/internal/devicecode/ptx"
+	"github.com/rules-offload/rules_offload/internal/devicecode/spirv"
+	"github.com/rules-offload/rules_offload/internal/elf/codeobject"
+	"github.com/rules-offload/rules_offload/internal/elf/elfcheck"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/kpack"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
 	"github.com/rules-offload/rules_offload/internal/prune"
-	"github.com/rules-offload/rules_offload/internal/ptx"
-	"github.com/rules-offload/rules_offload/internal/register"
-	"github.com/rules-offload/rules_offload/internal/spirv"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // List returns the parsers. Roots are directories that may be that of the module, for
@@ -416,7 +416,7 @@ func readPackages(data []byte, most int64) error {
 				return fmt.Errorf("written again: %v", err)
 			}
 			for i := range again.Images {
-				if !bytes.Equal(again.Images[i].Content.Bytes(), p.Images[i].Content.Bytes()) {
+				if !bytes.Equal(again.Images[i].Content.Mapped(guard.Inside), p.Images[i].Content.Mapped(guard.Inside)) {
 					return fmt.Errorf("image %d, written again, has other bytes", i)
 				}
 			}
@@ -440,7 +440,7 @@ func samePackage(data []byte, images []offloadbinary.Image) error {
 	for i := range images {
 		entry := data[at+40*uint64(i):]
 		from, size := le.Uint64(entry[24:]), le.Uint64(entry[32:])
-		if !bytes.Equal(data[from:from+size], images[i].Content.Bytes()) || uint16(images[i].Kind) != le.Uint16(entry) || uint16(images[i].Offload) != le.Uint16(entry[2:]) {
+		if !bytes.Equal(data[from:from+size], images[i].Content.Mapped(guard.Inside)) || uint16(images[i].Kind) != le.Uint16(entry) || uint16(images[i].Offload) != le.Uint16(entry[2:]) {
 			return fmt.Errorf("image %d of %d bytes differs from what the entry states", i, images[i].Content.Len())
 		}
 		if int(le.Uint64(entry[16:])) != len(images[i].Strings) {
