@@ -15,6 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/cmd/offloadwrapper"
 	"github.com/rules-offload/rules_offload/internal/cmd/rocobj"
+	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 // tool returns the command line of a tool of LLVM or ROCm that offload implements, nil for other
@@ -61,8 +62,29 @@ func dropIn(name string) func(context.Context, *command.Call) int {
 		lost = rocobj.LostOutput
 	}
 	return func(ctx context.Context, call *command.Call) int {
-		return command.Buffered(call, func(call *command.Call) int { return run(ctx, call) }, lost)
+		out := &lateOutput{w: session.Files(call.Session).Stdout}
+		session.Files(call.Session).Stdout = out
+		code := command.Buffered(call, func(call *command.Call) int { return run(ctx, call) }, lost)
+		if code == 0 && out.err != nil {
+			return lost(call.Stderr, out.err)
+		}
+		return code
 	}
+}
+
+// lateOutput writes files to standard output. Like LLVM's tools, it keeps the first error until the end of the
+// call.
+type lateOutput struct {
+	w   io.Writer
+	err error
+}
+
+// Write writes p if there was no error.
+func (o *lateOutput) Write(p []byte) (int, error) {
+	if o.err == nil {
+		_, o.err = o.w.Write(p)
+	}
+	return len(p), nil
 }
 
 // lostOutput reports that standard output cannot be written, as LLVM's tools do.

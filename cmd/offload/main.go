@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"slices"
@@ -80,13 +82,17 @@ func runOnce(ctx context.Context, protect func()) int {
 		fmt.Fprintf(os.Stderr, "offload: %s\n", printable.Error(err))
 		return 1
 	}
+	stdout := io.Writer(os.Stdout)
+	if stdoutClosed != 0 {
+		stdout = closedOutput{}
+	}
 	config := engine.Config{
-		Stdin: os.Stdin, Stdout: os.Stdout, TempDir: os.TempDir(), Budget: budget,
+		Stdin: os.Stdin, Stdout: stdout, TempDir: os.TempDir(), Budget: budget,
 	}
 	call := &command.Call{
 		Name:      os.Args[0],
 		Args:      os.Args[1:],
-		Stdout:    os.Stdout,
+		Stdout:    stdout,
 		Stderr:    os.Stderr,
 		LookupEnv: os.LookupEnv,
 		Color:     colors && os.Getenv("NO_COLOR") == "",
@@ -125,6 +131,14 @@ func runOnce(ctx context.Context, protect func()) int {
 		return 1
 	}
 	return verb.Run(ctx, call)
+}
+
+// closedOutput is the standard output of a process that was started without one.
+type closedOutput struct{}
+
+// Write fails as a write to a closed file descriptor does.
+func (closedOutput) Write([]byte) (int, error) {
+	return 0, &fs.PathError{Op: "write", Path: os.Stdout.Name(), Err: syscall.EBADF}
 }
 
 // readAll returns a function that reads a whole parameter file. Its errors do not name the file.

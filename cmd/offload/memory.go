@@ -35,9 +35,13 @@ func newBudget(limit int64, raise string) (*budget.Budget, error) {
 	}
 	// To find the limit of the machine, and to stop all threads for each of the two settings, takes a
 	// third of the time of a small call.
-	b := budget.NewLazy(runtime.GOMAXPROCS(0), func() int64 {
+	var b *budget.Budget
+	b = budget.NewLazy(runtime.GOMAXPROCS(0), func() int64 {
 		if limit == 0 {
-			limit = min(availableMemory()/2, mostByDefault)
+			available, space := availableMemory()
+			if limit = min(available/2, mostByDefault); space && limit < mostByDefault {
+				b.Raise = raiseSpace
+			}
 		}
 		if os.Getenv("GOMEMLIMIT") == "" {
 			// Released memory counts until it is collected.
@@ -70,6 +74,7 @@ func deferCollection() {
 // Advice on raising the limit of memory.
 var (
 	raiseByFlag     = "raise it with --max-memory or the environment variable " + memoryVariable
+	raiseSpace      = "raise the limit of address space (ulimit -v)"
 	raiseByVariable = "raise it with the environment variable " + memoryVariable
 	raiseOfWorker   = "start the worker with --max-memory (Bazel's --worker_extra_flag)"
 )

@@ -11,21 +11,33 @@ import (
 )
 
 const (
-	// runtimeSpace is the address space that the runtime of Go reserves, in bytes.
-	runtimeSpace = 700 << 20
+	// spareSpace is the address space that the process takes besides its memory, in bytes: the runtime of
+	// Go reserves 64 MiB at a time, and threads have stacks.
+	spareSpace = 128 << 20
 	// leastAvailable is the minimum that availableMemory returns, in bytes.
-	leastAvailable = 64 << 20
+	leastAvailable = 16 << 20
 )
 
 // availableMemory returns the memory that the process can use, in bytes: the minimum of the
-// machine's memory and the limits of control groups and address space.
-func availableMemory() int64 {
-	available := min(machineMemory(), groupMemory("/proc/self/cgroup", "/sys/fs/cgroup"))
+// machine's memory and the limits of control groups and address space. space reports whether it is
+// that of the address space.
+func availableMemory() (available int64, space bool) {
+	available = min(machineMemory(), groupMemory("/proc/self/cgroup", "/sys/fs/cgroup"))
 	var limit syscall.Rlimit
-	if syscall.Getrlimit(syscall.RLIMIT_AS, &limit) == nil && limit.Cur < math.MaxInt64 {
-		available = min(available, max(int64(limit.Cur)-runtimeSpace, leastAvailable))
+	if syscall.Getrlimit(syscall.RLIMIT_AS, &limit) != nil || limit.Cur >= math.MaxInt64 {
+		return available, false
 	}
-	return available
+	left := max(int64(limit.Cur)-usedAddresses("/proc/self/statm")-spareSpace, leastAvailable)
+	return min(available, left), left < available
+}
+
+// usedAddresses returns the address space that the process uses, in bytes, with reservations of the runtime of Go
+// and mapped inputs. statm is /proc/self/statm; if it cannot be read, the result is 0.
+func usedAddresses(statm string) int64 {
+	data, _ := readSmall(statm, make([]byte, 128))
+	pages, _, _ := strings.Cut(string(data), " ")
+	n, _ := strconv.ParseInt(pages, 10, 64)
+	return n * int64(syscall.Getpagesize())
 }
 
 // machineMemory returns the memory of the machine in bytes, MaxInt64 if unknown.

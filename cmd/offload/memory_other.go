@@ -3,4 +3,4 @@
 package main
 
 // availableMemory returns the memory that the process can use, in bytes, as far as it is known.
-func availableMemory() int64 { return 4 << 30 }
+func availableMemory() (available int64, space bool) { return 4 << 30 }

@@ -65,8 +65,12 @@ func WriteCompressed(ctx context.Context, sink content.Sink, images []Image, c C
 	if c.Zlib && (c.Level < zlib.NoCompression || c.Level > zlib.BestCompression) {
 		return fmt.Errorf("invalid zlib compression level %d; expected a value in [0, 9]", c.Level)
 	}
-	if size := inflatedSize(images); size > limits.Inflated {
-		return fmt.Errorf("%d images of at least %d bytes: more than the %d bytes that readers decompress; compress the images in several offload binaries, or not at all", len(images), size, limits.Inflated)
+	layout, err := newPackage(3, images)
+	if err != nil {
+		return err
+	}
+	if layout.size > limits.Inflated {
+		return fmt.Errorf("an offload binary of %d bytes before compression: readers decompress at most %d bytes; compress the images in several offload binaries, or not at all", layout.size, limits.Inflated)
 	}
 	var plain content.Buffer
 	if err := Write(&plain, CompressedVersion, images); err != nil {
@@ -101,14 +105,6 @@ func WriteCompressed(ctx context.Context, sink content.Sink, images []Image, c C
 		return err
 	}
 	return sink.Zeros(alignUp(int64(len(packed)), Align) - int64(len(packed)))
-}
-
-// inflatedSize returns a size that the package of images has at least, in bytes.
-func inflatedSize(images []Image) (size int64) {
-	for i := range images {
-		size += images[i].Content.Len()
-	}
-	return size
 }
 
 // writePackage writes one package that holds images.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -161,5 +162,24 @@ func BenchmarkWrite(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestTooLargeToCompress checks that a package that readers do not decompress is not written.
+func TestTooLargeToCompress(t *testing.T) {
+	images := make([]Image, 1025)
+	for i := range images {
+		images[i].Content = content.Memory(make([]byte, 1))
+	}
+	shared := content.Memory(make([]byte, 1<<20))
+	for i := range images[:1024] {
+		images[i].Content = shared
+	}
+	for _, c := range []Compression{{}, {Zlib: true}} {
+		var out content.Buffer
+		err := WriteCompressed(t.Context(), &out, images, c)
+		if err == nil || !strings.Contains(err.Error(), "readers decompress at most 1073741824 bytes") || len(out.Bytes()) > 0 {
+			t.Errorf("got error %v and %d bytes, want an error and none", err, len(out.Bytes()))
+		}
 	}
 }

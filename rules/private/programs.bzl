@@ -66,7 +66,9 @@ prebuilt_program = repository_rule(
 )
 
 # The program is one static file that does not depend on the machine that builds it.
-_GO_BUILD = ["build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid="]
+_GO_BUILD = ["build", "-trimpath", "-buildvcs=false"]
+_GO_LINK = "-ldflags=-s -w -buildid="
+_GO_ENTRY = {"linux": " -E offload_entry"}  # see cmd/offload/entry_linux.go
 _GO_ENVIRONMENT = {
     "CGO_ENABLED": "0",
     "GOAMD64": "v1",
@@ -108,7 +110,7 @@ def _built_program_impl(repository_ctx):
     # buildifier: disable=print
     print(_BUILDING.format(cpu = cpu, system = system))
     result = repository_ctx.execute(
-        [go] + _GO_BUILD + ["-o", repository_ctx.path("offload"), "./cmd/offload"],
+        [go] + _GO_BUILD + [_GO_LINK + _GO_ENTRY.get(system, ""), "-o", repository_ctx.path("offload"), "./cmd/offload"],
         environment = environment,
         timeout = _GO_TIMEOUT,
         working_directory = str(root),

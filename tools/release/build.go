@@ -125,7 +125,11 @@ func moduleVersion(src string) (string, error) {
 
 // compile builds the program so that its bytes depend only on the sources and the Go release.
 func compile(src, out, goos, goarch string) error {
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", out, "./cmd/offload")
+	linker := "-s -w -buildid="
+	if goos == "linux" {
+		linker += " -E offload_entry" // for amd64 and arm64, see cmd/offload/entry_linux.go
+	}
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags="+linker, "-o", out, "./cmd/offload")
 	cmd.Dir = src
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off")
 	if text, err := cmd.CombinedOutput(); err != nil {

@@ -89,7 +89,7 @@ func offload() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "offload")
-	build := exec.Command("go", "build", "-o", path, "./cmd/offload")
+	build := exec.Command("go", "build", "-ldflags=-E offload_entry", "-o", path, "./cmd/offload")
 	build.Dir = project
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
