@@ -97,7 +97,10 @@ func runOnce(ctx context.Context, protect func()) int {
 		LookupEnv: os.LookupEnv,
 		Color:     colors && os.Getenv("NO_COLOR") == "",
 		Protect:   protect,
-		Memory:    availableMemory,
+		Memory: func() int64 {
+			available, _ := availableMemory()
+			return available
+		},
 	}
 	if shows {
 		progress := startProgress(os.Stderr)
