@@ -174,6 +174,9 @@ func (s *Session) compress(ctx context.Context, output content.Sink, pieces []co
 // addSections writes the host object with a section for every entry. The host's
 // section has one zero byte, since the object itself is the host's content.
 func addSections(output content.Sink, items []bundle.Item, host int) error {
+	if err := bundle.Check(items); err != nil {
+		return err
+	}
 	sections := make([]object.NewSection, len(items))
 	for i, item := range items {
 		body := item.Content

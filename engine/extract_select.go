@@ -23,7 +23,7 @@ type Selection struct {
 	// Properties are those of an offload binary, and kind, triple, arch, id (of
 	// a bundle entry), member, section and format. The property file names the
 	// output.
-	Requests [][]offloadbinary.String
+	Requests []offloadbinary.Properties
 	// Dir is the directory for images without a file name in a request. Their
 	// names consist of the input's name and their target.
 	Dir   string
@@ -56,7 +56,7 @@ func (s *Selection) Choose(f *images.File) (_ []Extraction, err error) {
 }
 
 // request appends the extractions of a request.
-func (s *Selection) request(to []Extraction, request []offloadbinary.String, all []*images.DeviceImage) ([]Extraction, error) {
+func (s *Selection) request(to []Extraction, request offloadbinary.Properties, all []*images.DeviceImage) ([]Extraction, error) {
 	var output string
 	var wanted []string
 	for _, p := range request {
@@ -131,7 +131,7 @@ func extension(e *images.DeviceImage) string {
 }
 
 // has reports whether an image has all the properties.
-func has(e *images.DeviceImage, properties []offloadbinary.String) bool {
+func has(e *images.DeviceImage, properties offloadbinary.Properties) bool {
 	for _, p := range properties {
 		has := false
 		switch p.Key {

@@ -14,6 +14,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
+	"github.com/rules-offload/rules_offload/internal/limits"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
@@ -74,7 +75,7 @@ func (d *describer) describe(ctx context.Context) error {
 		// Limit how much entries of a bundle overlap. Otherwise a small file could
 		// contain very many images.
 		const overlap = 4
-		most := overlap*d.file.Size + maxInflated
+		most := overlap*d.file.Size + limits.Inflated
 		if at.Bundle != nil {
 			most = overlap * at.Bundle.RawSize()
 		}

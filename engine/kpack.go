@@ -2,9 +2,11 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"path"
+	"strconv"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/files"
@@ -176,10 +178,16 @@ func (s *Session) KpackExtract(ctx context.Context, opt KpackExtractOptions) (wr
 				return err
 			}
 		}
+		names := make(map[string]bool)
 		for _, e := range chosen {
 			name := opt.Output
 			if opt.OutputDir != "" {
-				name = opt.OutputDir + "/" + entryFile(e)
+				number := 1
+				for name = entryFile(e, number); names[name]; name = entryFile(e, number) {
+					number++
+				}
+				names[name] = true
+				name = opt.OutputDir + "/" + name
 			}
 			if _, err := out.WriteFile(name, func(w *files.Output) error {
 				if err := e.WriteTo(ctx, s.budget, w, a.Scheme); err != nil {
@@ -199,21 +207,15 @@ func (s *Session) KpackExtract(ctx context.Context, opt KpackExtractOptions) (wr
 // chooseEntries returns the entries to extract.
 func chooseEntries(a *kpack.Archive, opt KpackExtractOptions) ([]*kpack.Entry, error) {
 	var chosen []*kpack.Entry
-	names := make(map[string]*kpack.Entry)
 	for i := range a.Entries {
 		e := &a.Entries[i]
 		if opt.Binary != "" && e.Key != opt.Binary || opt.Arch != "" && e.Arch != opt.Arch {
 			continue
 		}
 		if opt.OutputDir != "" {
-			if err := safeKey(e.Key, e.Arch); err != nil {
+			if err := kpack.CheckKey(e.Key, e.Arch); err != nil {
 				return nil, err
 			}
-			name := entryFile(e)
-			if other := names[name]; other != nil {
-				return nil, fmt.Errorf("%q for %s and %q for %s would have the same file name %s", other.Key, other.Arch, e.Key, e.Arch, name)
-			}
-			names[name] = e
 		}
 		chosen = append(chosen, e)
 	}
@@ -232,24 +234,23 @@ func chooseEntries(a *kpack.Archive, opt KpackExtractOptions) ([]*kpack.Entry, e
 	return chosen, nil
 }
 
-// safeKey reports an error for keys that cannot be used in a file name.
-func safeKey(key, arch string) error {
-	for _, s := range []string{key, arch} {
-		slashed := strings.ReplaceAll(s, `\`, "/")
-		switch {
-		case s == "" || strings.ContainsRune(s, 0) || path.IsAbs(slashed) || len(slashed) > 1 && slashed[1] == ':' && strings.Contains(slashed, "/"):
-		case strings.Contains("/"+slashed+"/", "/../"):
-		default:
-			continue
-		}
-		return fmt.Errorf("key %.200q for %.100q: expected a file name that is not empty or absolute, without .. and NUL", key, arch)
-	}
-	return nil
-}
+// longestFile is the largest length of a file name, in bytes, on all systems.
+const longestFile = 255
 
-// entryFile returns the name of the file for an entry.
-func entryFile(e *kpack.Entry) string {
-	return strings.NewReplacer("/", "_", `\`, "_", ":", "_", "#", "_").Replace(e.Key + "-" + e.Arch + ".hsaco")
+// entryFile returns the name of the file for an entry. number is 1 for the first entry of that name.
+func entryFile(e *kpack.Entry, number int) string {
+	const extension = ".hsaco"
+	name := strings.NewReplacer("/", "_", `\`, "_", ":", "_", "#", "_").Replace(e.Key + "-" + e.Arch)
+	suffix := extension
+	if number > 1 {
+		suffix = "-" + strconv.Itoa(number) + extension
+	}
+	if len(name)+len(suffix) > longestFile {
+		sum := sha256.Sum256([]byte(e.Key + "\x00" + e.Arch))
+		suffix = "-" + hex.EncodeToString(sum[:8]) + suffix
+		name = name[:longestFile-len(suffix)]
+	}
+	return name + suffix
 }
 
 // KpackProblem is a fault that KpackVerify found.

@@ -18,7 +18,7 @@ type PackOptions struct {
 	// ParseProperties. Two keys are not stored as strings: file, which lists
 	// files, separated by commas, to pack with the same properties; and kind, the
 	// offload kind, where an unknown value means none.
-	Images [][]offloadbinary.String
+	Images []offloadbinary.Properties
 	// Version of the container, from 1 to offloadbinary.NewestVersion; 0 means offloadbinary.DefaultVersion.
 	Version int
 	// Compress, if not nil, compresses the container, which is of version offloadbinary.CompressedVersion.
@@ -87,7 +87,7 @@ func (s *Session) Pack(ctx context.Context, opt PackOptions) (unknown []string, 
 
 // packed returns the fields that images with the given properties share, and
 // the names of their files.
-func packed(properties []offloadbinary.String, version int) (common offloadbinary.Image, names []string, err error) {
+func packed(properties offloadbinary.Properties, version int) (common offloadbinary.Image, names []string, err error) {
 	keys := make([]string, len(properties))
 	for i, p := range properties {
 		keys[i] = p.Key
@@ -99,7 +99,7 @@ func packed(properties []offloadbinary.String, version int) (common offloadbinar
 		case "kind":
 			common.Offload, _ = offloadbinary.ParseOffloadKind(p.Value)
 		default:
-			common.Strings = append(common.Strings, p)
+			common.Properties = append(common.Properties, p)
 		}
 	}
 	if names == nil {
@@ -127,8 +127,8 @@ func imageKind(name string, data []byte, opt PackOptions) offloadbinary.ImageKin
 // ParseProperties parses KEY=VALUE,…. A key without an equals sign has an empty
 // value. The values of a repeated key are joined by commas, at the position of
 // the first.
-func ParseProperties(text string) []offloadbinary.String {
-	var properties []offloadbinary.String
+func ParseProperties(text string) offloadbinary.Properties {
+	var properties offloadbinary.Properties
 	index := map[string]int{}
 	for _, part := range strings.Split(text, ",") {
 		key, value, _ := strings.Cut(part, "=")
@@ -137,7 +137,7 @@ func ParseProperties(text string) []offloadbinary.String {
 			continue
 		}
 		index[key] = len(properties)
-		properties = append(properties, offloadbinary.String{Key: key, Value: value})
+		properties = append(properties, offloadbinary.Property{Key: key, Value: value})
 	}
 	return properties
 }

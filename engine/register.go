@@ -14,6 +14,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/limits"
 	"github.com/rules-offload/rules_offload/internal/llvm/dialect"
 	"github.com/rules-offload/rules_offload/internal/registration/register"
 	"github.com/rules-offload/rules_offload/internal/registration/registerir"
@@ -138,16 +139,12 @@ func (s *Session) register(ctx context.Context, machine uint16, coff bool, input
 	return o.Write(output)
 }
 
-// maxInflated limits the uncompressed size, in bytes, of the compressed offload
-// binaries of an operation, against files made to exhaust memory.
-const maxInflated = 1 << 30
-
 // reserveInflated reserves the memory for compressed offload binaries.
 func (s *Session) reserveInflated(ctx context.Context, inputs []*files.Input) (*budget.Reservation, error) {
 	need := int64(0)
 	add := func(size int64) (bool, error) {
-		if need += size; need > maxInflated {
-			return false, fmt.Errorf("compressed offload binaries inflate to more than %d bytes in total", maxInflated)
+		if need += size; need > limits.Inflated {
+			return false, fmt.Errorf("compressed offload binaries inflate to more than %d bytes in total", limits.Inflated)
 		}
 		return false, nil
 	}

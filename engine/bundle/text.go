@@ -67,16 +67,16 @@ func ParseText(data []byte, comment string) ([]Entry, error) {
 }
 
 // WriteText writes a text bundle of items, in their order, as LLVM does. It
-// rejects items that could not be read back: two items with the same ID, an ID
+// rejects items that could not be read back: those that Check rejects, an ID
 // with a line break, and a content that contains an END line.
 func WriteText(sink content.Sink, items []Item, comment string) (err error) {
 	defer guard.Into(&err)()
-	if err := distinct(items); err != nil {
+	if err := Check(items); err != nil {
 		return err
 	}
 	start, end := markers(comment)
 	for i, it := range items {
-		if strings.Contains(it.ID, "\n") {
+		if strings.ContainsAny(it.ID, "\r\n") { // readers take both off the end of a line
 			return fmt.Errorf("entry %d of %d: %q: an ID in a text bundle cannot have a line break", i+1, len(items), it.ID)
 		}
 		if at := bytes.Index(it.Content.Mapped(guard.Inside), end); at >= 0 {

@@ -37,12 +37,12 @@ type Layout struct {
 }
 
 // NewLayout computes the layout of a binary bundle of items, in their order, as
-// LLVM does. It rejects two items with the same ID.
+// LLVM does. It rejects the items that Check does.
 func NewLayout(items []Item, opt Options) (*Layout, error) {
 	if opt.Align == 0 {
 		return nil, errors.New("alignment of a bundle must be at least 1")
 	}
-	if err := distinct(items); err != nil {
+	if err := Check(items); err != nil {
 		return nil, err
 	}
 	size := fixedHeader
@@ -92,8 +92,17 @@ func find(stored []content.Part, c content.Content) (content.Part, bool) {
 // offsets may write the parts in parallel instead.
 func (l *Layout) Write(sink content.Sink) error { return content.WriteParts(sink, l.Parts, l.Size) }
 
-// distinct reports an error if two items have the same ID.
-func distinct(items []Item) error {
+// Check returns an error for items that no reader accepts: too many, with too long IDs, or two with the same ID.
+func Check(items []Item) error {
+	if len(items) > maxEntries {
+		return fmt.Errorf("%d entries: more than the %d that a bundle may have", len(items), maxEntries)
+	}
+	size := fixedHeader
+	for _, it := range items {
+		if size += fixedEntry + int64(len(it.ID)); size > maxHeader {
+			return fmt.Errorf("%d entries: their IDs make a header of more than %d bytes", len(items), maxHeader)
+		}
+	}
 	seen := make(map[string]int, len(items))
 	for i, it := range items {
 		if j, ok := seen[it.ID]; ok {

@@ -189,3 +189,49 @@ func write(sink content.Sink, items []Item, opt Options) error {
 	}
 	return l.Write(sink)
 }
+
+// TestLimits checks that bundles with as many entries and as long IDs as writers accept can be read, in all
+// forms.
+func TestLimits(t *testing.T) {
+	items := func(n, length int) []Item {
+		items := make([]Item, n)
+		for i := range items {
+			id := fmt.Sprintf("hip-%d", i)
+			items[i].ID = id + strings.Repeat("x", max(0, length-len(id)))
+		}
+		return items
+	}
+	longest := (maxHeader - int(fixedHeader)) / 16
+	for _, test := range []struct {
+		items []Item
+		ok    bool
+	}{
+		{items(maxEntries, 0), true},
+		{items(maxEntries+1, 0), false},
+		{items(16, longest-int(fixedEntry)), true},
+		{items(16, longest-int(fixedEntry)+1), false},
+	} {
+		layout, err := NewLayout(test.items, Options{Align: 1})
+		var text content.Buffer
+		if textErr := WriteText(&text, test.items, "//"); (textErr == nil) != (err == nil) || (err == nil) != test.ok {
+			t.Errorf("%d entries of %d bytes: got errors %v and %v, want none: %t", len(test.items), len(test.items[0].ID), err, textErr, test.ok)
+		}
+		if err != nil {
+			continue
+		}
+		var plain content.Buffer
+		if err := layout.Write(&plain); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := Parse(plain.Bytes()); err != nil || len(b.Entries) != len(test.items) {
+			t.Errorf("plain: %v", err)
+		}
+		prefix := func(n int64) ([]byte, error) { return plain.Bytes()[:min(n, int64(len(plain.Bytes())))], nil }
+		if b, err := ReadHeader(layout.Size, prefix); err != nil || len(b.Entries) != len(test.items) {
+			t.Errorf("compressed: %v", err)
+		}
+		if entries, err := ParseText(text.Bytes(), "//"); err != nil || len(entries) != len(test.items) {
+			t.Errorf("text: %d entries, %v", len(entries), err)
+		}
+	}
+}

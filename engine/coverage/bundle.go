@@ -1,6 +1,7 @@
 package coverage
 
 import (
+	"iter"
 	"slices"
 	"strings"
 
@@ -16,8 +17,10 @@ type Image struct {
 	// Empty reports whether the image has neither kernels nor exported variables.
 	Empty bool
 
-	place   place    // in the file
-	kernels []string // for CheckPackage
+	// Kernels are the names of the kernels. It has none if they are not known.
+	Kernels map[string]bool
+
+	place place // in the file
 }
 
 // place is the place of an image in a file.
@@ -47,6 +50,8 @@ type Bundle struct {
 	// Bare is set for images outside bundles: any image that loads may be
 	// selected.
 	Bare bool
+	// unreached is set if host code does not refer to the bundle.
+	unreached bool
 }
 
 // empty reports whether all images are empty.
@@ -54,11 +59,32 @@ func (b *Bundle) empty() bool {
 	return !slices.ContainsFunc(b.Images, func(img Image) bool { return img.Size > 0 && !img.Empty })
 }
 
-// ofDevices returns the bundles with an entry for a device. The others are not device code.
+// ofDevices returns the bundles that host code finds with an entry for a device. The others are not device code.
 func ofDevices(bundles []Bundle) []Bundle {
 	return slices.DeleteFunc(slices.Clone(bundles), func(b Bundle) bool {
-		return !slices.ContainsFunc(b.Images, func(img Image) bool { return img.Size > 0 })
+		return b.unreached || !slices.ContainsFunc(b.Images, func(img Image) bool { return img.Size > 0 })
 	})
+}
+
+// sourcesOf returns the bundles with an entry for a device as sources.
+func sourcesOf(bundles []Bundle) []source {
+	bundles = ofDevices(bundles)
+	sources := make([]source, len(bundles))
+	for i := range bundles {
+		sources[i] = &bundles[i]
+	}
+	return sources
+}
+
+// images returns the images of the bundle.
+func (b *Bundle) images() iter.Seq[*Image] {
+	return func(yield func(*Image) bool) {
+		for i := range b.Images {
+			if !yield(&b.Images[i]) {
+				return
+			}
+		}
+	}
 }
 
 // source is what a mode must find code in: a bundle, or a source of a split library.
@@ -66,6 +92,8 @@ type source interface {
 	ask(m Mode) answer
 	// empty reports whether all code is empty.
 	empty() bool
+	// images returns all images of the source.
+	images() iter.Seq[*Image]
 }
 
 // answer is the code that a mode finds in a source.
@@ -75,6 +103,7 @@ type answer struct {
 	entry   string
 	place   *Place  // of code outside of the file; nil for other code
 	older   Verdict // with older runtimes; "" if it is verdict
+	image   *Image  // nil if no code was found
 }
 
 // ask returns the code that a mode finds.
@@ -84,9 +113,9 @@ func (b *Bundle) ask(m Mode) answer {
 	case img == nil, how != SPIRV && !img.loads(m):
 		return answer{verdict: No}
 	case img.Empty && !b.empty():
-		return answer{verdict: Empty, how: how, entry: img.ID}
+		return answer{verdict: Empty, how: how, entry: img.ID, image: img}
 	}
-	return answer{verdict: Yes, how: how, entry: img.ID}
+	return answer{verdict: Yes, how: how, entry: img.ID, image: img}
 }
 
 // find returns the image that the runtime selects, or nil for none.

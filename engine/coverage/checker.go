@@ -94,13 +94,14 @@ type checker struct {
 	// archives are the kpack archives outside of packages that were searched for, by name.
 	archives map[string]*archive
 	packed   packed
-	deep     bool // whether to read what CheckPackage requires
+	names    map[string]string // of kernels, see unique
+	deep     bool              // whether to read what CheckPackage requires
 }
 
 func newChecker(ctx context.Context, s *engine.Session, opt Options) *checker {
 	return &checker{
 		ctx:     s.Context(ctx), // one account for the files of all packages
-		session: s, root: s.Files(), budget: s.Budget(), gpus: opt.GPUs, xz: opt.XZ, archives: make(map[string]*archive),
+		session: s, root: s.Files(), budget: s.Budget(), gpus: opt.GPUs, xz: opt.XZ, archives: make(map[string]*archive), names: make(map[string]string),
 		packed: packed{named: make(map[string]*file), paths: make(map[string][]*file), links: make(map[string]string)},
 	}
 }
@@ -184,8 +185,11 @@ func (c *checker) folders(folders []files.Folder) ([]FileReport, error) {
 				continue
 			}
 			f, err := c.file(name)
-			if err != nil {
+			switch {
+			case c.ofMachine(err):
 				return nil, err
+			case err != nil:
+				f = unreadable(name, c.gpus, err)
 			}
 			if !slices.ContainsFunc(f.GPUs, func(g GPUReport) bool { return g.Verdict == HostOnly }) {
 				list = append(list, f)
@@ -212,15 +216,15 @@ func (c *checker) file(name string) (FileReport, error) {
 	}
 	switch m := found.marker; {
 	case m == nil:
-		return Ask(name, ofDevices(found.bundles), c.gpus), nil
+		return askSources(name, sourcesOf(found.bundles), c.gpus, &found.host), nil
 	case m.fault != "":
-		return unreadable(name, c.gpus, m.fault), nil
+		return elsewhere(name, c.gpus, m.fault), nil
 	}
 	paths, err := c.search(name, found.marker)
 	if err != nil {
 		return FileReport{}, err
 	}
-	return askSplit(&split{name, ofDevices(found.bundles), found.marker.sources, paths}, c.gpus), nil
+	return askSplit(&split{name, ofDevices(found.bundles), found.marker.sources, paths, &found.host}, c.gpus), nil
 }
 
 // code is what a file has for GPUs. Nothing in it refers to the bytes of the file.
@@ -254,13 +258,22 @@ func (c *checker) read(f *images.File) (found code, err error) {
 	found.bundles = c.group(file.Found, file.Images)
 	err = guard.Contain(func() (err error) {
 		found.marker = readMarker(f.Content())
-		if c.deep {
-			found.host, err = readHostCode(f.Content(), found.images())
+		if len(found.bundles) == 0 && found.marker == nil {
+			return nil
 		}
+		rest := unreached(f.Content())
+		for i := range found.bundles {
+			b := &found.bundles[i]
+			b.unreached = len(b.Images) > 0 && rest[b.Images[0].place]
+		}
+		found.host, err = readHostCode(f.Content())
 		return err
 	})
 	return found, err
 }
+
+// noMembers is place.members of an image that is in no archive.
+var noMembers = fmt.Sprintf("%q", []string(nil))
 
 // group groups the images of a file by the bundle that contains them.
 func (c *checker) group(list []*images.DeviceImage, described []kernels.Image) []Bundle {
@@ -305,16 +318,34 @@ func (c *checker) group(list []*images.DeviceImage, described []kernels.Image) [
 
 // image returns what is required of an image.
 func (c *checker) image(size int64, described *kernels.Image) Image {
-	img := Image{Size: size, Empty: described.Empty}
+	return imageOf(size, described, c.unique)
+}
+
+// ImageOf returns an image of size bytes with a description of its content.
+func ImageOf(size int64, described *kernels.Image) Image {
+	return imageOf(size, described, strings.Clone)
+}
+
+// imageOf is ImageOf with a function that copies the names of kernels.
+func imageOf(size int64, described *kernels.Image, name func(string) string) Image {
+	img := Image{Size: size, Empty: described.Empty, Kernels: make(map[string]bool, len(described.Kernels))}
 	if described.Format == kernels.CodeObject {
 		img.Code = new(described.Target)
 	}
-	if c.deep {
-		for i := range described.Kernels {
-			img.kernels = append(img.kernels, strings.Clone(described.Kernels[i].Name))
-		}
+	for i := range described.Kernels {
+		img.Kernels[name(described.Kernels[i].Name)] = true
 	}
 	return img
+}
+
+// unique returns a copy of a name. Equal names, such as those of a kernel in images for several GPUs, share it.
+func (c *checker) unique(name string) string {
+	shared, ok := c.names[name]
+	if !ok {
+		shared = strings.Clone(name)
+		c.names[shared] = shared
+	}
+	return shared
 }
 
 // ofMachine reports whether an error is about the machine or the program, not about a file.

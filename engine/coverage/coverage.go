@@ -22,7 +22,7 @@ const (
 	No  Verdict = "no"
 	// Empty means that the code found is empty, but another image is not.
 	Empty Verdict = "empty"
-	// Partly means that bundles of a file, or modes of a GPU, differ.
+	// Partly means that bundles of a file, or modes of a GPU, differ, or that kernels are missing in the code found.
 	Partly Verdict = "partly"
 	// HostOnly means that the file has no device code.
 	HostOnly Verdict = "host-only"
@@ -50,6 +50,9 @@ type FileReport struct {
 	File string      `json:"file"`
 	GPUs []GPUReport `json:"gpus"`
 
+	// Unreadable is the reason why device code in the file cannot be read, or "".
+	Unreadable string `json:"cannot_read,omitempty"`
+
 	note string // describes a special property of the file, or is ""
 }
 
@@ -72,6 +75,9 @@ type ModeReport struct {
 	// Older is the verdict of ROCm runtimes before the summer of 2026, if it differs: they use
 	// only the first archive with code for a target ID. It is "" if it does not differ.
 	Older Verdict `json:"older_runtimes,omitempty"`
+	// Missing are the kernels that host code registers and that are not in the images found. It is set if the
+	// verdict is Partly for that reason alone.
+	Missing []MissingKernels `json:"missing_kernels,omitempty"`
 }
 
 // Ask returns the code that GPUs find in the bundles of a file. Bundles with
@@ -81,10 +87,12 @@ func Ask(file string, bundles []Bundle, gpus []GPU) FileReport {
 	for i := range bundles {
 		sources[i] = &bundles[i]
 	}
-	return askSources(file, sources, gpus)
+	return askSources(file, sources, gpus, nil)
 }
 
-func askSources(file string, sources []source, gpus []GPU) FileReport {
+// askSources returns the code that GPUs find in the sources of a file, and the kernels of its host code that they do
+// not find. host is nil if the host code is not known.
+func askSources(file string, sources []source, gpus []GPU, host *hostCode) FileReport {
 	counted := slices.DeleteFunc(slices.Clone(sources), source.empty)
 	if len(counted) == 0 {
 		counted = sources
@@ -92,12 +100,18 @@ func askSources(file string, sources []source, gpus []GPU) FileReport {
 	if len(counted) == 0 {
 		return hostOnly(file, gpus)
 	}
-	return report(file, gpus, func(m Mode) []answer {
-		answers := make([]answer, len(counted))
+	answers := make([]answer, len(counted))
+	ask := func(m Mode) []answer {
 		for i := range counted {
 			answers[i] = counted[i].ask(m)
 		}
 		return answers
+	}
+	kernels := newKernelCheck(counted, host)
+	return reportWith(file, gpus, func(m Mode) ModeReport {
+		mr := modeReport(m, ask(m))
+		mr.lack(kernels.missing(answers))
+		return mr
 	})
 }
 
@@ -113,12 +127,17 @@ func hostOnly(file string, gpus []GPU) FileReport {
 // report builds a report from the answers of ask, which returns one for each
 // bundle.
 func report(file string, gpus []GPU, ask func(Mode) []answer) FileReport {
+	return reportWith(file, gpus, func(m Mode) ModeReport { return modeReport(m, ask(m)) })
+}
+
+// reportWith builds a report from the results for modes.
+func reportWith(file string, gpus []GPU, ask func(Mode) ModeReport) FileReport {
 	r := FileReport{File: file, GPUs: []GPUReport{}}
 	for _, g := range gpus {
 		gr := GPUReport{GPU: g.Name, Modes: []ModeReport{}}
 		var verdicts []Verdict
 		for _, m := range g.Modes {
-			mr := modeReport(m, ask(m))
+			mr := ask(m)
 			gr.Modes = append(gr.Modes, mr)
 			verdicts = append(verdicts, mr.Verdict)
 		}
@@ -213,6 +232,11 @@ func (g *GPUReport) explain() string {
 		return "no code for it"
 	case Empty:
 		return "the code for it is empty"
+	}
+	for _, m := range g.Modes {
+		if len(m.Missing) > 0 {
+			return m.Missing[0].String()
+		}
 	}
 	if !slices.ContainsFunc(g.Modes, func(m ModeReport) bool { return m.Verdict != Partly }) {
 		return "no code for it in some of the bundles"

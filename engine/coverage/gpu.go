@@ -56,9 +56,8 @@ func ParseGPU(name string) (GPU, error) {
 		return GPU{}, fmt.Errorf("%q is not a GPU: %w", name, err)
 	}
 	features, ok := target.AMDGPUFeatures(id.Processor)
-	if strings.HasPrefix(id.Processor, "gfx125") {
-		features = nil // LLVM 24 supports xnack settings there; the runtime of ROCm 7 does not
-	}
+	fixed := target.FixedFeatures(id.Processor)
+	features = slices.DeleteFunc(features, func(name string) bool { return slices.Contains(fixed, name) })
 	switch {
 	case !ok:
 		return fail("found processor %q, expected one such as gfx90a or gfx1100", id.Processor)
@@ -70,6 +69,9 @@ func ParseGPU(name string) (GPU, error) {
 		states[f] = []target.FeatureState{target.FeatureOff, target.FeatureOn}
 	}
 	for _, f := range id.Features {
+		if slices.Contains(fixed, f.Name) {
+			return fail("%s always has %s; name it %s", id.Processor, f.Name, id.Processor)
+		}
 		if !slices.Contains(features, f.Name) {
 			return fail("%s has no feature %q", id.Processor, f.Name)
 		}
@@ -89,6 +91,22 @@ func ParseGPU(name string) (GPU, error) {
 		modes = more
 	}
 	return GPU{Name: name, Modes: modes}, nil
+}
+
+// fixedFeature returns a feature that a target ID sets, although the hardware always has it, or "". The runtime does
+// not find code under such an ID, because it searches for the processor alone.
+func fixedFeature(id string) string {
+	parsed, err := target.ParseTargetID(id)
+	if err != nil {
+		return ""
+	}
+	fixed := target.FixedFeatures(parsed.Processor)
+	for _, f := range parsed.Features {
+		if slices.Contains(fixed, f.Name) {
+			return f.Name
+		}
+	}
+	return ""
 }
 
 // searched is a target ID that the runtime asks archives for.

@@ -2,15 +2,12 @@ package coverage
 
 import (
 	"iter"
-	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/kpack"
-	"github.com/rules-offload/rules_offload/internal/prune"
 	"github.com/rules-offload/rules_offload/internal/registration/registered"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
@@ -19,62 +16,34 @@ import (
 type hostCode struct {
 	registered []string // kernels, sorted
 	complete   bool     // whether registered has all kernels
-	// unreached are the offsets of bundles without a wrapper, and dangling the numbers of wrappers
-	// without a bundle.
-	unreached []int64
-	dangling  []int
 }
 
-// readHostCode reads how the host code of a file refers to its images.
-func readHostCode(c content.Content, images iter.Seq[*Image]) (h hostCode, err error) {
-	data := c.Mapped(guard.Inside)
-	if !elfedit.IsLinked(data) || len(data) < elf.HeaderSize {
+// readHostCode reads how the host code of a file refers to its device code.
+func readHostCode(c content.Content) (h hostCode, err error) {
+	if !elfedit.IsLinked(c.Mapped(guard.Inside)) {
 		return h, nil
 	}
-	f, err := elfedit.Parse(c)
-	if err != nil {
+	if _, err := elfedit.ParseLoaded(c); err != nil {
 		return h, nil // such as a code object, or the debug part of a file
 	}
-	if h.registered, h.complete, err = registered.Kernels(c); err != nil {
-		return h, err
-	}
-	err = h.wrappers(f, images)
+	h.registered, h.complete, err = registered.Kernels(c)
 	return h, err
 }
 
-// wrappers compares the wrappers of a library with its bundles.
-func (h *hostCode) wrappers(f *elfedit.File, images iter.Seq[*Image]) error {
-	section, err := f.Section(embedding.HIPSection)
-	if err != nil || section < 0 || f.Sections[section].InFile() == 0 {
-		return err
-	}
-	wrappers, err := prune.Wrappers(f)
-	if err != nil {
-		return err
-	}
-	start := f.Sections[section].Addr
-	bundles := make(map[uint64]bool)
-	for img := range images {
-		if img.place.section == embedding.HIPSection {
-			bundles[start+uint64(img.place.container)] = true
+// unreached returns the places of bundles that no wrapper points to, in a file with wrappers. The runtime does not
+// read them.
+func unreached(c content.Content) map[place]bool {
+	list := make(map[place]bool)
+	code := registered.Find(c)
+	for i := range code.Regions {
+		r := &code.Regions[i]
+		for _, b := range r.Bundles {
+			if !b.Reached && embedding.IsHIPSection(r.Name) && len(code.Wrappers) > 0 {
+				list[place{members: noMembers, section: r.Name, container: b.Offset}] = true
+			}
 		}
 	}
-	used := make(map[uint64]bool)
-	for i, w := range wrappers {
-		if w.Magic != embedding.MagicHIP {
-			continue
-		}
-		if used[w.Target] = true; len(bundles) > 0 && !bundles[w.Target] && (w.Target < start || w.Target-start >= f.Sections[section].Size) {
-			h.dangling = append(h.dangling, i)
-		}
-	}
-	for addr := range bundles {
-		if len(wrappers) > 0 && !used[addr] {
-			h.unreached = append(h.unreached, int64(addr-start))
-		}
-	}
-	slices.Sort(h.unreached)
-	return nil
+	return list
 }
 
 // images returns the device images of a file that is no archive.
@@ -113,7 +82,7 @@ type entry struct {
 func (e entry) code() *archived { return e.archive.code[e.Ordinal] }
 
 // kernels returns the names of the kernels of the entry.
-func (e entry) kernels() []string { return e.code().kernels }
+func (e entry) kernels() map[string]bool { return e.code().Kernels }
 
 // entries returns the entries of an archive that can be read.
 func (a *archive) entries() (list []entry) {

@@ -3,7 +3,9 @@ package coverage
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -13,8 +15,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/installed/rocmdata"
-	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/kpack"
+	"github.com/rules-offload/rules_offload/internal/registration/registered"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
@@ -155,15 +157,22 @@ func (p *packageCheck) collect(inputs []gathered) error {
 	}
 	for _, f := range p.files {
 		for img := range f.images() {
-			p.variants[img.targetID()] = f.name
+			p.variant(img.targetID(), f)
 		}
 	}
 	for _, f := range p.files {
 		for _, e := range f.entries() {
-			p.variants[e.Arch] = f.name
+			p.variant(e.Arch, f)
 		}
 	}
 	return nil
+}
+
+// variant adds the target ID of code in a file to those of the package.
+func (p *packageCheck) variant(id string, f *file) {
+	if fixedFeature(id) == "" {
+		p.variants[id] = f.name
+	}
 }
 
 // local examines a file of a directory.
@@ -193,6 +202,7 @@ func (p *packageCheck) local(root, name string) (*file, error) {
 // contents reports faults of single files.
 func (p *packageCheck) contents() {
 	for _, f := range p.files {
+		var unread *registered.Error
 		extension := path.Ext(f.path)
 		isCode := rocmdata.IsCode(f.path) || extension == kpack.Extension || extension == ".so" || strings.Contains(path.Base(f.path), ".so.")
 		switch {
@@ -200,6 +210,8 @@ func (p *packageCheck) contents() {
 			p.fault(f.name, FaultEmpty, fixBuild, "the file has 0 bytes")
 		case isCode && strings.HasPrefix(string(f.head), "version https://"):
 			p.fault(f.name, FaultDamaged, "run git lfs pull before packaging", "the file is a Git LFS pointer")
+		case errors.As(f.code.fault, &unread) && unread.Wrapper >= 0:
+			p.fault(f.name, FaultMissing, "link the library again", "%v", unread)
 		case f.code.fault != nil:
 			p.fault(f.name, FaultDamaged, fixBuild, "%s", strings.TrimPrefix(f.code.fault.Error(), f.name+": "))
 		case f.archive != nil && f.archive.fault != "":
@@ -232,6 +244,8 @@ func (p *packageCheck) archiveContents(f *file) {
 			p.fault(f.name, FaultEmpty, fixSplit, "%s for %s has 0 bytes", e.Key, e.Arch)
 		case code.Code == nil:
 			p.fault(f.name, FaultDamaged, fixSplit, "%s for %s is not an AMD code object", e.Key, e.Arch)
+		case fixedFeature(e.Arch) != "":
+			p.fixedFault(f, fmt.Sprintf("%s for %s", e.Key, e.Arch), e.Arch)
 		case !kpack.Fits(*code.Code, e.Arch):
 			p.fault(f.name, FaultTarget, fixSplit, "%s for %s is code for %s", e.Key, e.Arch, code.Code.ID())
 		}
@@ -268,9 +282,7 @@ func (p *packageCheck) codeContents(f *file) {
 	found := false
 	for img := range f.images() {
 		found = true
-		for _, name := range img.kernels {
-			known[name] = true
-		}
+		maps.Copy(known, img.Kernels)
 		if img.ID == "" || img.Size == 0 {
 			continue
 		}
@@ -279,19 +291,29 @@ func (p *packageCheck) codeContents(f *file) {
 			p.fault(f.name, FaultTwice, fixBuild, "a bundle has the entry %s twice; only the first one is used", img.ID)
 		}
 		seen[at] = true
+		if fixedFeature(img.targetID()) != "" {
+			p.fixedFault(f, "the entry "+img.ID, img.targetID())
+		}
 		if img.Code != nil && !kpack.Fits(*img.Code, img.targetID()) {
 			p.fault(f.name, FaultTarget, fixBuild, "the entry %s is code for %s", img.ID, img.Code.ID())
 		}
 	}
-	for _, offset := range f.host.unreached {
-		p.fault(f.name, FaultUnreachable, "link the library again", "no wrapper refers to the bundle at byte 0x%x of section %s", offset, embedding.HIPSection)
-	}
-	for _, wrapper := range f.host.dangling {
-		p.fault(f.name, FaultMissing, "link the library again", "wrapper %d refers to no bundle", wrapper)
+	for i := range f.bundles {
+		if b := &f.bundles[i]; b.unreached {
+			at := b.Images[0].place
+			p.fault(f.name, FaultUnreachable, "link the library again", "no wrapper refers to the bundle at byte 0x%x of section %s", at.container, at.section)
+		}
 	}
 	if f.marker == nil && found {
 		p.unknownKernels(f, known)
+		p.hiddenKernels(f, sourcesOf(f.bundles))
 	}
+}
+
+// fixedFault reports code whose target ID sets a feature that the hardware always has.
+func (p *packageCheck) fixedFault(f *file, what, id string) {
+	processor, _, _ := strings.Cut(id, ":")
+	p.fault(f.name, FaultTarget, "compile for "+processor+", without a setting", "%s is not found: %s always has %s, so that the runtime searches for %s", what, processor, fixedFeature(id), processor)
 }
 
 // unknownKernels reports the registered kernels of a library that no image has.
@@ -336,7 +358,7 @@ func (p *packageCheck) covers() error {
 	list, err := p.folders(p.dirs)
 	for _, f := range list {
 		for _, g := range f.GPUs {
-			if g.Verdict != Yes {
+			if !g.onlyKernels() && g.Verdict != Yes {
 				p.fault(f.File, FaultMissing, "package the code for "+g.GPU, "%s", f.noted(g.GPU+": "+g.explain()))
 			}
 		}

@@ -49,22 +49,20 @@ func (p *packageCheck) library(f *file) error {
 				e := entry{e, a}
 				held[key][arch] = append(held[key][arch], e)
 				targets[arch] = true
-				for _, name := range e.kernels() {
-					known[name] = true
-				}
+				maps.Copy(known, e.kernels())
 			}
 		}
 	}
 	for img := range f.images() {
-		for _, name := range img.kernels {
-			known[name] = true
-		}
+		maps.Copy(known, img.Kernels)
 	}
 	for _, key := range f.marker.sources {
 		p.source(f, key, held[key], targets, archives)
 	}
 	if len(known) > 0 {
 		p.unknownKernels(f, known)
+		library := &split{f.name, ofDevices(f.bundles), f.marker.sources, paths, &f.host}
+		p.hiddenKernels(f, library.sources())
 		p.strangers(f, held)
 	}
 	p.olderRuntimes(f, paths, targets)
@@ -115,7 +113,7 @@ func (p *packageCheck) source(f *file, key string, held map[string][]entry, targ
 	}
 	p.otherSource(key, held)
 	for id := range targets {
-		if len(held[id]) > 0 {
+		if len(held[id]) > 0 || fixedFeature(id) != "" {
 			continue
 		}
 		switch sibling, whole := siblingOf(id, held); {
@@ -140,7 +138,7 @@ func (p *packageCheck) source(f *file, key string, held map[string][]entry, targ
 // numbered the sources of each target by themselves, so that code of another source is found.
 func (p *packageCheck) otherSource(key string, held map[string][]entry) {
 	var first entry
-	known := make(map[string]bool)
+	var known map[string]bool
 	for _, id := range slices.Sorted(maps.Keys(held)) {
 		h := held[id][0]
 		names := h.kernels()
@@ -148,13 +146,21 @@ func (p *packageCheck) otherSource(key string, held map[string][]entry) {
 		case len(names) == 0:
 		case first.archive == nil:
 			first = h
-			for _, name := range names {
-				known[name] = true
-			}
-		case !slices.ContainsFunc(names, func(name string) bool { return known[name] }):
+			known = names
+		case disjoint(names, known):
 			p.fault(h.archive.name, FaultBuild, fixSplit, "%s for %s and for %s (in %s) have no kernel in common: one is the code of another source", key, id, first.Arch, first.archive.name)
 		}
 	}
+}
+
+// disjoint reports whether no name is in both sets.
+func disjoint(a, b map[string]bool) bool {
+	for name := range a {
+		if b[name] {
+			return false
+		}
+	}
+	return true
 }
 
 // hasProcessor reports whether there is code for a variant of a processor.
@@ -212,12 +218,8 @@ func (p *packageCheck) strangers(f *file, held map[string]map[string][]entry) {
 		for _, list := range held[key] {
 			for _, h := range list {
 				names := h.kernels()
-				found := slices.ContainsFunc(names, func(name string) bool {
-					_, ok := slices.BinarySearch(f.host.registered, name)
-					return ok
-				})
-				if len(names) > 0 && !found {
-					p.fault(h.archive.name, FaultBuild, fixArchive, "%s does not register the kernels of %s for %s (%s): they are of two builds", f.name, key, h.Arch, some(names))
+				if len(names) > 0 && !slices.ContainsFunc(f.host.registered, func(name string) bool { return names[name] }) {
+					p.fault(h.archive.name, FaultBuild, fixArchive, "%s does not register the kernels of %s for %s (%s): they are of two builds", f.name, key, h.Arch, some(slices.Sorted(maps.Keys(names))))
 				}
 			}
 		}
@@ -236,7 +238,7 @@ func (p *packageCheck) olderRuntimes(f *file, paths []searchPath, targets map[st
 		}
 	}
 	slices.SortFunc(gpus, func(a, b GPU) int { return strings.Compare(a.Name, b.Name) })
-	library := &split{f.name, ofDevices(f.bundles), f.marker.sources, paths}
+	library := &split{f.name, ofDevices(f.bundles), f.marker.sources, paths, nil}
 	for _, g := range askSplit(library, gpus).GPUs {
 		for _, m := range g.Modes {
 			if m.Older != "" && m.Verdict == Yes {

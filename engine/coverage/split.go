@@ -2,6 +2,8 @@ package coverage
 
 import (
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -24,6 +26,7 @@ type split struct {
 	bundles []Bundle // that are still in the library
 	keys    []string // that the runtime asks archives for, one for each source
 	paths   []searchPath
+	host    *hostCode
 }
 
 // searchPath is a place where the runtime searches for archives.
@@ -57,6 +60,13 @@ func (c *archived) empty() bool { return c.Size == 0 || c.Empty }
 
 // askSplit returns the code that GPUs find in a split library and in its archives.
 func askSplit(s *split, gpus []GPU) FileReport {
+	r := askSources(s.file, s.sources(), gpus, s.host)
+	r.note = r.reason()
+	return r
+}
+
+// sources returns the bundles in the library and the sources whose code is in archives.
+func (s *split) sources() []source {
 	sources := make([]source, 0, len(s.bundles)+len(s.keys))
 	for i := range s.bundles {
 		sources = append(sources, &s.bundles[i])
@@ -64,14 +74,20 @@ func askSplit(s *split, gpus []GPU) FileReport {
 	for _, key := range s.keys {
 		sources = append(sources, s.source(key))
 	}
-	r := askSources(s.file, sources, gpus)
-	r.note = r.reason()
+	return sources
+}
+
+// unreadable returns the result for a file whose device code cannot be read.
+func unreadable(file string, gpus []GPU, err error) FileReport {
+	r := report(file, gpus, func(Mode) []answer { return []answer{{verdict: No}} })
+	r.Unreadable = strings.TrimPrefix(err.Error(), file+": ")
+	r.note = "cannot read: " + r.Unreadable
 	return r
 }
 
-// unreadable returns the result for a file whose device code is in other files, which cannot be
+// elsewhere returns the result for a file whose device code is in other files, which cannot be
 // found for the given reason.
-func unreadable(file string, gpus []GPU, reason string) FileReport {
+func elsewhere(file string, gpus []GPU, reason string) FileReport {
 	r := report(file, gpus, func(Mode) []answer { return []answer{{verdict: No, place: &Place{Reason: reason}}} })
 	r.note = reason
 	return r
@@ -122,6 +138,22 @@ func (s *split) source(key string) *splitSource {
 // empty reports whether archives have only empty code for the source. A source without code in
 // any archive is not empty: its archive may be missing.
 func (s *splitSource) empty() bool { return s.found && s.bare }
+
+// images returns the code objects of the source in all archives.
+func (s *splitSource) images() iter.Seq[*Image] {
+	return func(yield func(*Image) bool) {
+		for _, p := range s.split.paths {
+			for _, id := range slices.Sorted(maps.Keys(p.archives)) {
+				a := p.archives[id]
+				for _, arch := range slices.Sorted(maps.Keys(a.byKey[s.key])) {
+					if !yield(&a.code[a.byKey[s.key][arch].Ordinal].Image) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
 
 // archives returns the archives that the runtime opens, in order.
 func (s *split) archives(searches []searched) []*archive {
@@ -183,9 +215,9 @@ func (s *splitSource) load(m Mode, a *archive, t searched, e *kpack.Entry) answe
 	case !code.loads(m):
 		return no(" is code for %s, which does not load on %s", code.Code.ID(), m)
 	case code.Empty && !s.bare:
-		return answer{verdict: Empty, how: t.how, entry: e.ID(), place: place}
+		return answer{verdict: Empty, how: t.how, entry: e.ID(), place: place, image: &code.Image}
 	}
-	return answer{verdict: Yes, how: t.how, entry: e.ID(), place: place}
+	return answer{verdict: Yes, how: t.how, entry: e.ID(), place: place, image: &code.Image}
 }
 
 // missing describes why no archive has the code for a mode.

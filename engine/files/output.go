@@ -57,7 +57,7 @@ type Output struct {
 	// later delays the creation of the file: bytes are buffered first, because the
 	// existing file may have the same bytes.
 	later     atomic.Bool
-	same      bool // the existing file has the same bytes and is not replaced
+	same      bool // the existing file has the bytes in buf and is not replaced
 	mode      fs.FileMode
 	exactMode bool // mode is set regardless of the umask
 
@@ -74,7 +74,7 @@ type Output struct {
 	size int64  // offset after the last byte written at an offset
 	err  error
 
-	gathered int64 // bytes in buf that are counted in set
+	gathered int64 // bytes of buf that are counted in set
 }
 
 // Size returns the current size of the output in bytes, including holes and
@@ -157,14 +157,27 @@ func (o *Output) gather(n int64) bool {
 	return true
 }
 
-// compare reports whether the existing file has the buffered bytes. It requires
-// mu.
+// compare reports whether the existing file has the buffered bytes. They stay in memory if it has, because
+// another process can change it before Commit. It requires mu.
 func (o *Output) compare() bool {
-	defer func() {
-		o.set.gathered.Add(-o.gathered)
-		o.gathered = 0
-	}()
-	if !o.later.Load() || o.err != nil || o.size > 0 || o.pos != int64(len(o.buf)) || o.pos != o.before.Size() || o.mode != usualMode || o.exactMode {
+	if o.later.Load() && o.err == nil && o.size == 0 && o.pos == int64(len(o.buf)) && o.pos == o.before.Size() &&
+		o.mode == usualMode && !o.exactMode && o.equal() {
+		return true
+	}
+	o.ungather()
+	return false
+}
+
+// ungather ends the counting of buffered bytes in set. It requires mu.
+func (o *Output) ungather() {
+	o.set.gathered.Add(-o.gathered)
+	o.gathered = 0
+}
+
+// equal compares the file that is replaced with the buffered bytes. It requires mu.
+func (o *Output) equal() bool {
+	// A pipe that has the name by now, maybe with the number of the previous file, would block.
+	if now, err := os.Lstat(o.target); err != nil || !now.Mode().IsRegular() || !os.SameFile(now, o.before) {
 		return false
 	}
 	f, err := openBlocking(o.target)
@@ -382,7 +395,11 @@ func (o *Output) Close() error {
 		return o.err
 	}
 	if o.temp == "" {
-		o.fail(o.nameTemp())
+		err := o.nameTemp()
+		if errors.Is(err, appendOnlyError{}) {
+			return o.err // Commit closes the file
+		}
+		o.fail(err)
 	}
 	o.fail(o.file.Close())
 	o.file = nil
@@ -394,10 +411,15 @@ func (o *Output) complete() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.same || o.compare() {
-		o.same, o.buf = true, nil
+		o.same = true
 		o.later.Store(false)
 		return o.err
 	}
+	return o.finishWriting()
+}
+
+// finishWriting writes the buffered bytes and sets the size and mode of the file. It requires mu.
+func (o *Output) finishWriting() error {
 	o.flush()
 	o.buf = nil
 	if o.pieces != nil || o.err != nil {
@@ -461,11 +483,8 @@ func (o *Output) finish(f *os.File) error {
 
 // rename renames the file to its final name.
 func (o *Output) rename() error {
-	if o.same {
-		if err := touch(o.target); err != nil {
-			return fileError(o.name, err)
-		}
-		return nil
+	if done, err := o.keep(); done || err != nil {
+		return err
 	}
 	if o.temp == "" {
 		err := fs.ErrExist
@@ -479,11 +498,22 @@ func (o *Output) rename() error {
 		if errors.Is(err, fs.ErrExist) {
 			err = o.nameTemp()
 		}
+		if errors.Is(err, appendOnlyError{}) && o.exists {
+			o.inPlace = true
+			return nil
+		}
 		if err != nil {
 			return fileError(o.name, err)
 		}
 	}
-	if !o.exists || exchange(o.temp, o.target) != nil {
+	if o.exists && exchange(o.temp, o.target) == nil {
+		if err := o.checkReplaced(); err != nil {
+			return err
+		}
+	} else {
+		if err := o.checkTarget(); err != nil {
+			return err
+		}
 		if err := os.Rename(o.temp, o.target); err != nil {
 			if o.exists && (notPermitted(err) || errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.EXDEV)) {
 				o.inPlace = true // a sticky directory, or a mount point
@@ -497,6 +527,66 @@ func (o *Output) rename() error {
 	return nil
 }
 
+// keep updates the time of an existing file that has the same bytes, and reports whether it did. If the file
+// has changed since it was compared, keep writes a new one.
+func (o *Output) keep() (bool, error) {
+	if !o.same {
+		return false, nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.equal() {
+		if err := touch(o.target); err != nil {
+			return false, fileError(o.name, err)
+		}
+		return true, nil
+	}
+	o.same = false
+	o.later.Store(true)
+	return false, o.finishWriting()
+}
+
+// checkReplaced returns an error if what exchange moved to the temporary name is not a file, such as a
+// directory that another process created under the name of the output. It moves it back.
+func (o *Output) checkReplaced() error {
+	fi, err := os.Lstat(o.temp)
+	if err != nil || fi.Mode().IsRegular() {
+		return nil
+	}
+	if err := exchange(o.temp, o.target); err != nil {
+		moved := o.temp
+		o.temp = "" // it is not the file of this output
+		return reject(o.name, "%s took its place while it was written, and is now %s: move it", kind(fi.Mode()), moved)
+	}
+	return o.taken(fi)
+}
+
+// checkTarget returns an error if the name of the output is taken by something that is not a file.
+func (o *Output) checkTarget() error {
+	if fi, err := os.Lstat(o.target); err == nil && !fi.Mode().IsRegular() {
+		return o.taken(fi)
+	}
+	return nil
+}
+
+// taken returns the error for an output whose name something else than a file has.
+func (o *Output) taken(fi fs.FileInfo) error {
+	return reject(o.name, "%s took its place while it was written, expected a file: remove it, or choose another name", kind(fi.Mode()))
+}
+
+// kind describes what is not a regular file.
+func kind(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a directory"
+	case m&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case m&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	}
+	return "a device or socket"
+}
+
 // notPermitted reports whether an error means that the directory may not be changed.
 func notPermitted(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
@@ -505,6 +595,9 @@ func notPermitted(err error) bool {
 // overwrite copies the finished file to the one that it replaces.
 func (o *Output) overwrite() error {
 	protect()
+	if err := o.checkTarget(); err != nil {
+		return err // opening a pipe would block
+	}
 	from := o.file
 	if from == nil {
 		var err error
@@ -546,7 +639,7 @@ func (o *Output) nameTemp() (err error) {
 // withdraw reverts rename.
 func (o *Output) withdraw() {
 	switch {
-	case !o.placed:
+	case !o.placed, o.checkTarget() != nil: // it has not been replaced, or is not the file of this output any longer
 	case o.temp == "":
 		os.Remove(o.target)
 	default:
@@ -565,6 +658,8 @@ func (o *Output) drop() {
 	defer o.inUse.Unlock()
 	o.parked = false
 	o.later.Store(false)
+	o.ungather()
+	o.buf = nil
 	if o.pieces != nil {
 		o.pieces.close()
 	}

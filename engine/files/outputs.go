@@ -25,13 +25,17 @@ import (
 // the first rename. Nothing is synced to the disk.
 //
 // A small file that already has the same bytes is not replaced. Only its time is
-// updated, because creating a new file costs more than writing its bytes.
+// updated, because creating a new file costs more than writing its bytes. Commit
+// compares it again.
+//
+// If something else than a file, such as a directory, takes the name of an output before
+// Commit, it stays, and Commit fails.
 //
 // A file that is replaced keeps its permission bits and its owner. If a rename
 // would lose properties of the file, the finished bytes are copied to the old
 // file after all renames. This applies to a file with several hard links, with
-// an owner that the process cannot set, in a directory that is not writable, or
-// that is a mount point. That copy is not atomic: if the process is killed
+// an owner that the process cannot set, in a directory that is not writable or only
+// permits new files, or that is a mount point. That copy is not atomic: if the process is killed
 // during it, the file is incomplete, and it is not reverted if another output
 // fails.
 type Outputs struct {

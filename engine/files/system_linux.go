@@ -35,6 +35,12 @@ func exchange(a, b string) error {
 	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 }
 
+// appendOnly reports whether files in a directory can be created, but not renamed or removed.
+var appendOnly = func(dir string) bool {
+	var st unix.Statx_t
+	return unix.Statx(unix.AT_FDCWD, dir, 0, 0, &st) == nil && st.Attributes&unix.STATX_ATTR_APPEND != 0
+}
+
 // touch sets the time of a file to now, which requires only write permission.
 func touch(name string) error {
 	now := unix.Timespec{Nsec: unix.UTIME_NOW}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -101,9 +102,22 @@ func createTemp(dir string, mode fs.FileMode) (f *os.File, name string, err erro
 	return f, name, nil
 }
 
+// appendOnlyError is the error for a temporary name in a directory in which files can be created, but not renamed
+// or removed.
+type appendOnlyError struct{}
+
+// Error returns the reason.
+func (appendOnlyError) Error() string { return "the directory only permits new files" }
+
+// Unwrap returns the error of the system for a rename.
+func (appendOnlyError) Unwrap() error { return syscall.EPERM }
+
 // tempName calls create with random names in dir until one is new. inode is that of the file
 // that gets the name, or noInode.
 func tempName(dir string, inode uint64, create func(name string) error) (string, error) {
+	if appendOnly(dir) {
+		return "", appendOnlyError{}
+	}
 	protect()
 	removeStale(dir)
 	for {

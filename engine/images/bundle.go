@@ -107,6 +107,15 @@ func (s *search) bundles(ctx context.Context, c content.Content, at place) error
 	return nil
 }
 
+// bundleAt adds the entries of the bundle that begins at an offset of c, before end.
+func (s *search) bundleAt(ctx context.Context, c content.Content, offset, end int64, at place) error {
+	e, err := ccob.ExtentAt(c.Mapped(guard.Inside)[:end], offset, bundle.End)
+	if err != nil {
+		return s.fault(at, err)
+	}
+	return s.bundle(ctx, c, e, at)
+}
+
 // bundle adds the entries of one of the bundles in c.
 func (s *search) bundle(ctx context.Context, c content.Content, e ccob.Extent, at place) error {
 	if err := s.step(ctx, at); err != nil {

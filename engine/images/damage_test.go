@@ -239,7 +239,7 @@ func FuzzOpen(f *testing.F) {
 	var v3 content.Buffer
 	err := offloadbinary.WriteCompressed(f.Context(), &v3, []offloadbinary.Image{{
 		Kind: offloadbinary.Object, Offload: offloadbinary.HIP, Content: content.Memory(bytes.Repeat([]byte("code"), 40)),
-		Strings: []offloadbinary.String{{Key: "triple", Value: "amdgcn-amd-amdhsa"}, {Key: "arch", Value: "gfx942"}},
+		Properties: offloadbinary.Properties{{Key: "triple", Value: "amdgcn-amd-amdhsa"}, {Key: "arch", Value: "gfx942"}},
 	}}, offloadbinary.Compression{})
 	if err != nil {
 		f.Fatal(err)

@@ -40,6 +40,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/limits"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
@@ -220,7 +221,7 @@ func Read(ctx context.Context, input Input, opt Options) (_ *File, err error) {
 func (f *File) search(ctx context.Context, opt Options) error {
 	for reserved := int64(0); ; {
 		memory := &inflation{left: reserved}
-		s := &search{in: f, opt: opt, memory: memory, left: maxFound, batch: f.takeBatch(&opt)}
+		s := &search{in: f, opt: opt, memory: memory, left: limits.Found, batch: f.takeBatch(&opt)}
 		f.fault = guard.Contain(func() error {
 			return s.file(ctx, f.input.All(), place{Place: Place{File: f.name}, path: f.name})
 		})
@@ -231,7 +232,7 @@ func (f *File) search(ctx context.Context, opt Options) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		if memory.need <= reserved || reserved == maxInflated {
+		if memory.need <= reserved || reserved == limits.Inflated {
 			f.sources = s.sources
 			f.store.settle()
 			return nil
@@ -241,7 +242,7 @@ func (f *File) search(ctx context.Context, opt Options) error {
 		f.release()
 		// At least double the memory, so that deep nesting does not require many
 		// attempts.
-		reserved = min(max(memory.need, 2*reserved), maxInflated)
+		reserved = min(max(memory.need, 2*reserved), limits.Inflated)
 		var err error
 		if f.inflated, err = f.account.Reserve(ctx, reserved); err != nil {
 			if context.Cause(ctx) == nil {

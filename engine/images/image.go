@@ -115,7 +115,7 @@ type DeviceImage struct {
 	BadID error
 
 	// Properties are all properties of the image in its offload binary.
-	Properties []offloadbinary.String
+	Properties offloadbinary.Properties
 
 	binary  bool   // an entry of a binary bundle
 	endID   string // the ID in the END line of a text bundle
@@ -155,8 +155,7 @@ func (e *DeviceImage) Get(key string) string {
 		}
 		return ""
 	}
-	img := offloadbinary.Image{Strings: e.Properties}
-	return img.Get(key)
+	return e.Properties.Get(key)
 }
 
 // Unwrap returns the images of the offload binaries that the image consists of,

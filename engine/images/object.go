@@ -13,6 +13,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
+	"github.com/rules-offload/rules_offload/internal/registration/registered"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
@@ -29,9 +30,13 @@ func (s *search) object(ctx context.Context, c content.Content, at place) error 
 	// bytes.
 	guessed := s.opt.Scope == Everything && file.Format == object.COFFObject && file.Machine == 0
 	room := c.Len() // sections do not overlap
+	code := s.hipCode(c, file)
 	for i := range file.Sections {
 		section := &file.Sections[i]
 		look := s.lookInto(file, section)
+		if region := code.in(i); region != nil {
+			look = region.look
+		}
 		if look == nil {
 			continue
 		}
@@ -57,6 +62,58 @@ func (s *search) object(ctx context.Context, c content.Content, at place) error 
 			return err
 		}
 	}
+	at.Section, at.base = "", 0
+	if region := code.in(-1); region != nil {
+		if err := region.look(ctx, c, at); err != nil {
+			return err
+		}
+	}
+	if code.Fault != nil {
+		return s.fault(at, code.Fault)
+	}
+	return nil
+}
+
+// code is the code for HIP in a file with host code.
+type code struct {
+	*registered.Code
+	search  *search
+	regions map[int]*registered.Region // by section
+}
+
+// hipCode finds the code for HIP in a file with host code.
+func (s *search) hipCode(c content.Content, file *object.File) *code {
+	if s.opt.Scope != Everything || file.Format == object.COFFObject {
+		return &code{Code: new(registered.Code)}
+	}
+	found := &code{registered.Find(c), s, make(map[int]*registered.Region)}
+	for i := range found.Regions {
+		found.regions[found.Regions[i].Section] = &found.Regions[i]
+	}
+	return found
+}
+
+// region is a section with bundles, or the file.
+type region struct {
+	*registered.Region
+	search *search
+}
+
+// in returns the region of a section, or of the file for -1; nil for none.
+func (c *code) in(section int) *region {
+	if r := c.regions[section]; r != nil {
+		return &region{r, c.search}
+	}
+	return nil
+}
+
+// look adds the entries of the bundles in a region.
+func (r *region) look(ctx context.Context, c content.Content, at place) error {
+	for i := range r.Bundles {
+		if err := r.search.bundleAt(ctx, c, r.Bundles[i].Offset, r.End(i), at); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -64,23 +121,20 @@ func (s *search) object(ctx context.Context, c content.Content, at place) error 
 type looker = func(context.Context, content.Content, place) error
 
 // lookInto returns the looker for a section, or nil if the section is not
-// searched. ELF sections with offload binaries have a section type; objcopy
-// adds them by name only, without the type. Sections with longer names are not
-// recognized by name, because the result of a relocatable device link is in
-// one.
+// searched.
 func (s *search) lookInto(file *object.File, section *object.Section) looker {
 	name := string(section.Name)
 	switch {
 	case file.Format.IsELF() && section.Type == elf.ShtOffloading,
 		file.Format.IsCOFF() && strings.HasPrefix(name, embedding.OffloadSection):
 		return s.offloading
-	case file.Format.IsELF() && section.Type == elf.ShtProgbits && name == embedding.OffloadSection:
+	case file.Format.IsELF() && embedding.IsOffloadSection(name, section.Type):
 		return s.untypedOffloading
 	case s.opt.Scope != Everything || section.Type == elf.ShtNobits && file.Format.IsELF():
 		return nil
 	case strings.HasPrefix(name, bundle.SectionPrefix):
 		return s.entrySection
-	case strings.HasPrefix(name, ".hip_fat"), strings.HasPrefix(name, embedding.CUDASection), name == embedding.CUDARelocatableSection:
+	case embedding.IsHIPSection(name), embedding.IsCUDASection(name):
 		return s.fatSection
 	}
 	return s.otherSection

@@ -34,7 +34,7 @@ func (s *search) packed(p *offloadbinary.Binary, i int, at place) *DeviceImage {
 	img := &p.Images[i]
 	e := &DeviceImage{
 		Size: img.Content.Len(), Format: img.Kind, Offload: img.Offload.String(),
-		Triple: img.Get("triple"), Arch: img.Get("arch"), Properties: img.Strings,
+		Triple: img.Get("triple"), Arch: img.Get("arch"), Properties: img.Properties,
 		content: origin{plain: img.Content},
 	}
 	e.File, e.Members, e.Section = at.File, at.Members, at.Section

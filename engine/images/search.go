@@ -12,23 +12,19 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/limits"
 	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
-// Limits of the search, for files crafted to exhaust time or memory.
+// Limits of the search, for files crafted to exhaust time or memory, beside those of package limits. The number of
+// sections is limited by the size of the file.
 const (
 	// maxDepth is the largest nesting depth of archives and offload binaries.
 	maxDepth = 32
-	// maxFound is the largest number of images, offload binaries, bundles and
-	// archive members. The number of sections is limited by the size of the file.
-	maxFound = 1 << 20
 	// maxEntries is the largest total number of entries in all bundles of a source
 	// before the last one. Real files have some thousands.
 	maxEntries = 1 << 18
-	// maxInflated limits the uncompressed size of all compressed offload binaries
-	// of a file, in bytes.
-	maxInflated = 1 << 30
 )
 
 // search finds device images in one file, or in one of several archive members
@@ -83,8 +79,8 @@ type inflation struct {
 func (i *inflation) inflate(size int64) (bool, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.need += size; i.need > maxInflated {
-		return false, fmt.Errorf("compressed offload binaries inflate to more than %d bytes in total", maxInflated)
+	if i.need += size; i.need > limits.Inflated {
+		return false, fmt.Errorf("compressed offload binaries inflate to more than %d bytes in total", limits.Inflated)
 	}
 	if size > i.left {
 		return false, nil
@@ -115,7 +111,7 @@ func (s *search) step(ctx context.Context, at place) error {
 		return err
 	}
 	if s.left--; s.left < 0 {
-		return s.fault(at, fmt.Errorf("more than %d images and archive members", maxFound))
+		return s.fault(at, fmt.Errorf("more than %d images and archive members", limits.Found))
 	}
 	if at.depth > maxDepth {
 		return s.fault(at, fmt.Errorf("nested more than %d deep", maxDepth))

@@ -273,12 +273,12 @@ func parseImages(c content.Content, h header) ([]Image, *Error) {
 			return nil, err
 		}
 		images = append(images, Image{
-			Kind:    ImageKind(e.image),
-			Offload: OffloadKind(e.offload),
-			Flags:   e.flags,
-			Strings: strings,
-			Content: c.Slice(int64(e.data), int64(e.size)),
-			Offset:  int64(e.data),
+			Kind:       ImageKind(e.image),
+			Offload:    OffloadKind(e.offload),
+			Flags:      e.flags,
+			Properties: strings,
+			Content:    c.Slice(int64(e.data), int64(e.size)),
+			Offset:     int64(e.data),
 		})
 	}
 	return images, nil
@@ -313,12 +313,12 @@ type span struct {
 }
 
 // read returns the strings of an entry, whose records are inside the data.
-func (t *texts) read(e entry) ([]String, *Error) {
+func (t *texts) read(e entry) (Properties, *Error) {
 	if e.count > t.records {
 		return nil, invalid(int64(e.strings), "more string records than fit into its size: tables overlap")
 	}
 	t.records -= e.count
-	strings := make([]String, e.count)
+	strings := make(Properties, e.count)
 	for i := range strings {
 		at := e.strings + uint64(i)*t.record
 		key, value := span{binary.LittleEndian.Uint64(t.data[at:]), -1}, span{binary.LittleEndian.Uint64(t.data[at+8:]), -1}

@@ -12,6 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/compression/longzstd"
 	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/limits"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
@@ -24,8 +25,11 @@ func Write(sink content.Sink, version int, images []Image) (err error) {
 		return err
 	}
 	v := &versions[version]
+	if len(images) > limits.Found/2 { // readers count a package for each
+		return fmt.Errorf("%d images: more than the %d that readers accept", len(images), limits.Found/2)
+	}
 	for i := range images {
-		for _, s := range images[i].Strings {
+		for _, s := range images[i].Properties {
 			if strings.ContainsRune(s.Key, 0) || !v.values && strings.ContainsRune(s.Value, 0) {
 				return fmt.Errorf("property %q of image %d of %d: contains a NUL", s.Key, i+1, len(images))
 			}
@@ -61,6 +65,9 @@ func WriteCompressed(ctx context.Context, sink content.Sink, images []Image, c C
 	if c.Zlib && (c.Level < zlib.NoCompression || c.Level > zlib.BestCompression) {
 		return fmt.Errorf("invalid zlib compression level %d; expected a value in [0, 9]", c.Level)
 	}
+	if size := inflatedSize(images); size > limits.Inflated {
+		return fmt.Errorf("%d images of at least %d bytes: more than the %d bytes that readers decompress; compress the images in several offload binaries, or not at all", len(images), size, limits.Inflated)
+	}
 	var plain content.Buffer
 	if err := Write(&plain, CompressedVersion, images); err != nil {
 		return err
@@ -94,6 +101,14 @@ func WriteCompressed(ctx context.Context, sink content.Sink, images []Image, c C
 		return err
 	}
 	return sink.Zeros(alignUp(int64(len(packed)), Align) - int64(len(packed)))
+}
+
+// inflatedSize returns a size that the package of images has at least, in bytes.
+func inflatedSize(images []Image) (size int64) {
+	for i := range images {
+		size += images[i].Content.Len()
+	}
+	return size
 }
 
 // writePackage writes one package that holds images.
@@ -134,11 +149,11 @@ func newPackage(version int, images []Image) (*layout, error) {
 	p := &layout{number: version, version: &versions[version], images: images, strings: object.NewStringTable()}
 	records, contents := 0, int64(0)
 	for i := range images {
-		for _, s := range images[i].Strings {
+		for _, s := range images[i].Properties {
 			p.strings.Add([]byte(s.Key))
 			p.strings.Add([]byte(s.Value))
 		}
-		records += len(images[i].Strings)
+		records += len(images[i].Properties)
 		contents += images[i].Content.Len()
 	}
 	if err := p.strings.Finish(); err != nil {
@@ -171,9 +186,9 @@ func (p *layout) head() []byte {
 	for i := range p.images {
 		img := &p.images[i]
 		head, _ = binary.Append(head, le, entry{
-			uint16(img.Kind), uint16(img.Offload), img.Flags, uint64(records), uint64(len(img.Strings)), uint64(at), uint64(img.Content.Len()),
+			uint16(img.Kind), uint16(img.Offload), img.Flags, uint64(records), uint64(len(img.Properties)), uint64(at), uint64(img.Content.Len()),
 		})
-		records += p.record * len(img.Strings)
+		records += p.record * len(img.Properties)
 		at += img.Content.Len()
 	}
 	n := 0
@@ -182,7 +197,7 @@ func (p *layout) head() []byte {
 		return uint64(p.stringsAt) + uint64(p.strings.Offset(n-1))
 	}
 	for i := range p.images {
-		for _, s := range p.images[i].Strings {
+		for _, s := range p.images[i].Properties {
 			head = le.AppendUint64(head, next())
 			head = le.AppendUint64(head, next())
 			if p.values {

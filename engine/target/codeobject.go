@@ -57,7 +57,11 @@ func featureIndex(name string) int {
 
 // FeatureStatesOf returns the states in e_flags, the flags of an ELF header, of a code object of a version.
 // Versions before 4 state only which features are on. Other versions than 2 to 6 have none.
+//
+// A feature that the hardware of the processor always has is FeatureAny if it is on: compilers write it as
+// unsupported, as any or as on, depending on their release, and mean the same.
 func FeatureStatesOf(version int, flags uint32) (states FeatureStates) {
+	p, _ := amdgcnProcessors.find(func(p *processor) bool { return p.mach == uint8(flags) })
 	for i, f := range features {
 		switch version {
 		case 2, 3:
@@ -66,6 +70,9 @@ func FeatureStatesOf(version int, flags uint32) (states FeatureStates) {
 			}
 		case 4, 5, 6:
 			states[i] = FeatureState(flags >> f.shift & 3)
+		}
+		if states[i] == FeatureOn && p.fixed>>i&1 != 0 {
+			states[i] = FeatureAny
 		}
 	}
 	return states

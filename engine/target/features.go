@@ -17,6 +17,15 @@ func AMDGPUFeatures(processor string) (features []string, ok bool) {
 	return p.featureNames(), ok
 }
 
+// FixedFeatures returns the names of the features that the hardware of an amdgcn processor always has, in
+// alphabetical order. A runtime searches for the processor without them, and newer compilers accept no
+// target ID that names them.
+func FixedFeatures(name string) []string {
+	p, _ := amdgcnProcessors.get(name)
+	p.features = p.fixed
+	return p.featureNames()
+}
+
 // AMDGPUByMach returns the name of the amdgcn processor with a number, the low
 // byte of the ELF flags. It returns "" for numbers that LLVM 22 to 24 do not
 // define.

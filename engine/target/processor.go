@@ -19,6 +19,7 @@ type processor struct {
 	aliases   []string
 	mach      uint8  // its number in the flags of an ELF header
 	features  uint8  // settings that a target ID of this processor may name
+	fixed     uint8  // settings that the hardware always has on
 	isa       string // what follows amdgpu in its triple
 	isaFamily string // the same for its family
 	family    string // the processors whose code is alike, see CodeFamily

@@ -18,16 +18,13 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
+	"github.com/rules-offload/rules_offload/internal/limits"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 	"github.com/rules-offload/rules_offload/internal/storage/pages"
 )
 
 // Limits for files crafted to exhaust time or memory.
 const (
-	// maxMembers is the largest number of members.
-	maxMembers = 1 << 20
-	// maxName is the largest length of the name of a member, in bytes.
-	maxName = 1 << 12
 	// maxRatio is the largest ratio of all uncompressed bytes to the bytes of the file, and freeBytes
 	// are the bytes that do not count. The packages of ROCm have ratios below 20.
 	maxRatio  = 256
@@ -229,11 +226,11 @@ func (w *walker) add(m *Member) error {
 	if err := context.Cause(w.ctx); err != nil {
 		return err
 	}
-	if w.count++; w.count > maxMembers {
-		return fmt.Errorf("found more than %d members", maxMembers)
+	if w.count++; w.count > limits.Members {
+		return fmt.Errorf("found more than %d members", limits.Members)
 	}
-	if len(m.Name) > maxName || len(m.Link) > maxName {
-		return fmt.Errorf("a member has a name of %d bytes, expected at most %d", max(len(m.Name), len(m.Link)), maxName)
+	if len(m.Name) > limits.Name || len(m.Link) > limits.Name {
+		return fmt.Errorf("a member has a name of %d bytes, expected at most %d", max(len(m.Name), len(m.Link)), limits.Name)
 	}
 	if m.Size < 0 {
 		return fmt.Errorf("%s: found a size of %d bytes", m.Name, m.Size)

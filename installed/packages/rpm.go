@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/limits"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
@@ -83,7 +84,7 @@ func (w *walker) cpio(r io.Reader) error {
 		const typeMask, link, regular = 0o170000, 0o120000, 0o100000
 		switch mode & typeMask {
 		case link:
-			target := make([]byte, min(m.Size, maxName+1))
+			target := make([]byte, min(m.Size, limits.Name+1))
 			if _, err := io.ReadFull(body, target); err != nil {
 				return errors.New("cpio file: it is cut short")
 			}
@@ -141,8 +142,8 @@ func (c *cpioReader) next() (*Member, uint64, error) {
 		}
 	}
 	mode, size, length := number[1], number[6], number[11]
-	if length == 0 || length > maxName {
-		return nil, 0, fmt.Errorf("a member has a name of %d bytes, expected at most %d", length, maxName)
+	if length == 0 || length > limits.Name {
+		return nil, 0, fmt.Errorf("a member has a name of %d bytes, expected at most %d", length, limits.Name)
 	}
 	name := make([]byte, length)
 	if _, err := io.ReadFull(c, name); err != nil {

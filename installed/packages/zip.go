@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/limits"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
@@ -24,7 +25,7 @@ const (
 
 // zip reads a zip file in the order of its directory.
 func (w *walker) zip(c content.Content) error {
-	memory, err := w.budget.Reserve(w.ctx, min(c.Len()/directoryEntry, maxMembers)*memberMemory)
+	memory, err := w.budget.Reserve(w.ctx, min(c.Len()/directoryEntry, limits.Members)*memberMemory)
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (w *walker) zipped(c content.Content, f *zip.File, buffered *bufio.Reader) 
 		m.stream = buffered
 	}
 	if mode&fs.ModeSymlink != 0 {
-		target := make([]byte, min(m.Size, maxName+1))
+		target := make([]byte, min(m.Size, limits.Name+1))
 		if m.plain {
 			copy(target, m.stored.Mapped(guard.Inside))
 		} else if _, err := io.ReadFull(m.stream, target); err != nil {

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/rules-offload/rules_offload/internal/limits"
 )
 
 // Row is a line of a RECORD file. Paths are as written: those of an installation can be
@@ -22,9 +24,6 @@ type Row struct {
 	Hash string
 	Size int64 // in bytes; -1 if unspecified
 }
-
-// maxRows is the largest number of rows: a small wheel can expand to a large RECORD.
-const maxRows = 1 << 20
 
 // ParseRecord parses a RECORD file. It does not reject a path that occurs twice.
 func ParseRecord(data []byte) ([]Row, error) {
@@ -42,8 +41,8 @@ func ParseRecord(data []byte) ([]Row, error) {
 			return rows, nil
 		case err != nil:
 			return nil, fmt.Errorf("%w; expected lines PATH,HASH,SIZE", err)
-		case number > maxRows:
-			return nil, fmt.Errorf("found more than %d entries", maxRows)
+		case number > limits.Members: // a small wheel can expand to a large RECORD
+			return nil, fmt.Errorf("found more than %d entries", limits.Members)
 		}
 		row := Row{Path: l[0], Hash: l[1], Size: -1}
 		if row.Path == "" {

@@ -15,19 +15,18 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/limits"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 const (
-	// maxName is the largest length of the name of a member, in bytes, as in Linux. The directories of
-	// each name are looked up.
-	maxName = 1 << 12
 	// MaxText is the largest size of WHEEL, METADATA and RECORD, in bytes.
 	MaxText = 64 << 20
 	// maxRatio is the largest ratio of deflate, and a few bytes more for empty members.
@@ -108,7 +107,7 @@ func (w *Wheel) readMembers(file content.Content) error {
 	}
 	var spans []span
 	for _, f := range r.File {
-		if err := checkMember(f); err != nil {
+		if err := checkMember(&f.FileHeader); err != nil {
 			return err
 		}
 		if w.byName[f.Name] != nil {
@@ -129,10 +128,15 @@ func (w *Wheel) readMembers(file content.Content) error {
 			return fmt.Errorf("%.200q and %.200q overlap in the archive", spans[i-1].name, spans[i].name)
 		}
 	}
-	for _, m := range w.Members {
-		for dir := path.Dir(strings.TrimSuffix(m.Name, "/")); dir != "."; dir = path.Dir(dir) {
-			if w.byName[dir] != nil {
-				return fmt.Errorf("%.200q is a file and also the directory of %.200q", dir, m.Name)
+	return checkDirs(w.byName)
+}
+
+// checkDirs returns an error for names of members of which one is a file and the directory of another.
+func checkDirs[T any](names map[string]T) error {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		for dir := path.Dir(strings.TrimSuffix(name, "/")); dir != "."; dir = path.Dir(dir) {
+			if _, found := names[dir]; found {
+				return fmt.Errorf("%.200q is a file and also the directory of %.200q", dir, name)
 			}
 		}
 	}
@@ -142,14 +146,14 @@ func (w *Wheel) readMembers(file content.Content) error {
 // CheckName returns an error for names of members that no wheel can have.
 func CheckName(member string) error {
 	name := strings.TrimSuffix(member, "/")
-	if len(name) > maxName || !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\\x00\r\n") || len(name) > 1 && name[1] == ':' || !utf8.ValidString(name) {
-		return fmt.Errorf("member %.200q: expected a relative path with slashes, without . and .., of at most %d bytes", member, maxName)
+	if len(name) > limits.Name || !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\\x00\r\n") || len(name) > 1 && name[1] == ':' || !utf8.ValidString(name) {
+		return fmt.Errorf("member %.200q: expected a relative path with slashes, without . and .., of at most %d bytes", member, limits.Name)
 	}
 	return nil
 }
 
 // checkMember returns an error for members that no wheel can have.
-func checkMember(f *zip.File) error {
+func checkMember(f *zip.FileHeader) error {
 	if err := CheckName(f.Name); err != nil {
 		return err
 	}

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/limits"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
@@ -97,6 +99,49 @@ func sample(t testing.TB, files ...fixture.WheelFile) []byte {
 	return fixture.Wheel(t, "demo", "1.0", tag, "", append([]fixture.WheelFile{
 		{Name: "demo/__init__.py", Text: "x = 1\n"}, {Name: "demo/lib.so", Text: "\x7fELF" + strings.Repeat("code", 1000), Mode: 0o755}, {Name: "demo/stored", Text: "plain", Stored: true},
 	}, files...)...)
+}
+
+// TestWrittenNames checks that wheels with all names that a Writer accepts can be read.
+func TestWrittenNames(t *testing.T) {
+	pieces := []string{
+		"a", "B", "7", "/", "..", ".", "\\", ":", " ", "\n", "\r", "\t", ",", "\"", "'", "é", "\u202e", "\xff", "\x00", "-", "C:", "demo", ".dist-info", "RECORD",
+		strings.Repeat("x", 400) + "/",
+	}
+	sampleWheel, accepted := sample(t), 0
+	rapid.Check(t, func(t *rapid.T) {
+		from, err := read(sampleWheel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		out := NewWriter(&b)
+		for _, m := range from.Members {
+			if m.Name != from.recordFile() {
+				if err := out.Copy(from, m, m.Name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for range rapid.IntRange(1, 3).Draw(t, "files") {
+			name := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 1, 11).Draw(t, "pieces"), "")
+			if out.Deflate(name, time.Unix(0, 0), []byte("x")) == nil {
+				accepted++
+			}
+		}
+		if out.Close(from.DistInfo, time.Unix(0, 0)) != nil {
+			return
+		}
+		w, err := read(b.Bytes())
+		if err == nil {
+			err = check(w)
+		}
+		if err != nil || len(w.Unlisted()) > 0 {
+			t.Errorf("got error %v, want none and no file that RECORD does not list", err)
+		}
+	})
+	if accepted == 0 {
+		t.Error("got no accepted name, want some")
+	}
 }
 
 func read(data []byte) (*Wheel, error) {
@@ -317,10 +362,10 @@ func TestLimits(t *testing.T) {
 	if _, err := ParseHeaders([]byte(strings.Repeat("A:\n", maxFields+1))); err == nil || !strings.Contains(err.Error(), "more than 65536 fields") {
 		t.Errorf("fields: got error %v", err)
 	}
-	if _, err := ParseRecord([]byte(strings.Repeat("a,,\n", maxRows+1))); err == nil || !strings.Contains(err.Error(), "more than 1048576 entries") {
+	if _, err := ParseRecord([]byte(strings.Repeat("a,,\n", limits.Members+1))); err == nil || !strings.Contains(err.Error(), "more than 1048576 entries") {
 		t.Errorf("rows: got error %v", err)
 	}
-	if err := checkMember(&zip.File{FileHeader: zip.FileHeader{Name: strings.Repeat("a/", maxName/2) + "b"}}); err == nil {
-		t.Errorf("a name of %d bytes is accepted", maxName+1)
+	if err := checkMember(&zip.FileHeader{Name: strings.Repeat("a/", limits.Name/2) + "b"}); err == nil {
+		t.Errorf("a name of %d bytes is accepted", limits.Name+1)
 	}
 }

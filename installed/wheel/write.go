@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/limits"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
@@ -158,6 +159,12 @@ func (w *Writer) add(h zip.FileHeader, data content.Content, row Row) error {
 	if w.names[h.Name] {
 		return fmt.Errorf("%.200q would be in the wheel twice", h.Name)
 	}
+	if err := checkMember(&h); err != nil {
+		return err
+	}
+	if len(w.names) == limits.Members {
+		return fmt.Errorf("%.200q: the wheel would have more than %d members", h.Name, limits.Members)
+	}
 	w.names[h.Name] = true
 	h.ReaderVersion = 20 // deflate and directories
 	const zip64, most = 45, 1<<32 - 1
@@ -181,6 +188,9 @@ func (w *Writer) add(h zip.FileHeader, data content.Content, row Row) error {
 func (w *Writer) Close(distInfo string, modified time.Time) error {
 	name := distInfo + "/RECORD"
 	if err := w.Deflate(name, modified, FormatRecord(append(w.rows, Row{Path: name, Size: -1}))); err != nil {
+		return err
+	}
+	if err := checkDirs(w.names); err != nil {
 		return err
 	}
 	return w.zip.Close()

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/limits"
 )
 
 const (
@@ -90,6 +91,9 @@ type layout struct {
 }
 
 func lay(members []NewMember, sym64 int64) (*layout, error) {
+	if len(members) > limits.Found/2 { // readers count a bundle in each
+		return nil, fmt.Errorf("archive of %d members: more than the %d that readers accept", len(members), limits.Found/2)
+	}
 	l := &layout{fields: make([]string, len(members)), offset: 4}
 	at := map[string]int{} // where in names
 	var text, end, last int64

@@ -176,14 +176,14 @@ func TestParseDigest(t *testing.T) {
 }
 
 func FuzzResult(f *testing.F) {
-	f.Add((&Result{Outputs: []Output{{"object", DigestOf(nil)}}, Stderr: []byte("x")}).marshal())
+	f.Add((&Result{Outputs: []Output{{"object", DigestOf(nil)}}, Stderr: []byte("x")}).Marshal())
 	f.Add([]byte{0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := parseResult(data)
+		r, err := ParseResult(data)
 		if err != nil {
 			return
 		}
-		again, err := parseResult(r.marshal())
+		again, err := ParseResult(r.Marshal())
 		if err != nil || len(again.Outputs) != len(r.Outputs) || !bytes.Equal(again.Stderr, r.Stderr) {
 			t.Errorf("%+v: got %+v, %v", r, again, err)
 		}

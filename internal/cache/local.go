@@ -86,7 +86,7 @@ func (l *Local) Result(_ context.Context, action Digest) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := parseResult(data)
+	r, err := ParseResult(data)
 	if err != nil {
 		os.Remove(l.path(results, action))
 		return nil, nil
@@ -191,11 +191,23 @@ func (l *Local) Put(_ context.Context, action Digest, result *Result, contents .
 		}
 		added += n
 	}
-	n, err := l.write(l.path(results, action), encode(result.marshal()))
+	n, err := l.write(l.path(results, action), encode(result.Marshal()))
 	if err != nil {
 		return err
 	}
 	return l.grown(added + n)
+}
+
+// PutBlob stores a content without a result that names it.
+func (l *Local) PutBlob(data []byte) error {
+	if l.ReadOnly {
+		return nil
+	}
+	n, err := l.write(l.path(blobs, DigestOf(data)), encode(data))
+	if err != nil {
+		return err
+	}
+	return l.grown(n)
 }
 
 // write writes a file of the store and returns its size.

@@ -27,9 +27,9 @@ const (
 
 var errWire = errors.New("not an ActionResult: invalid protobuf")
 
-// appendDigest appends the message of a digest.
-func appendDigest(b []byte, d Digest) []byte {
-	b = appendMessage(b, digestHash, []byte(d.Hex()))
+// AppendDigest appends the message of a digest to b.
+func AppendDigest(b []byte, d Digest) []byte {
+	b = AppendMessage(b, digestHash, []byte(d.Hex()))
 	if d.Size != 0 {
 		b = append(b, digestSize<<3|varintType)
 		b = binary.AppendUvarint(b, uint64(d.Size))
@@ -37,29 +37,29 @@ func appendDigest(b []byte, d Digest) []byte {
 	return b
 }
 
-// appendMessage appends a field that is a message, or bytes.
-func appendMessage(b []byte, field uint64, message []byte) []byte {
+// AppendMessage appends a field that is a message, or bytes.
+func AppendMessage(b []byte, field uint64, message []byte) []byte {
 	b = binary.AppendUvarint(b, field<<3|bytesType)
 	b = binary.AppendUvarint(b, uint64(len(message)))
 	return append(b, message...)
 }
 
-// marshal returns the ActionResult of a result.
-func (r *Result) marshal() []byte {
+// Marshal returns the ActionResult of a result.
+func (r *Result) Marshal() []byte {
 	var b []byte
 	for _, o := range r.Outputs {
-		file := appendMessage(nil, filePath, []byte(o.Name))
-		file = appendMessage(file, fileDigest, appendDigest(nil, o.Digest))
-		b = appendMessage(b, resultFiles, file)
+		file := AppendMessage(nil, filePath, []byte(o.Name))
+		file = AppendMessage(file, fileDigest, AppendDigest(nil, o.Digest))
+		b = AppendMessage(b, resultFiles, file)
 	}
 	if len(r.Stderr) > 0 {
-		b = appendMessage(b, resultStderrRaw, r.Stderr)
+		b = AppendMessage(b, resultStderrRaw, r.Stderr)
 	}
 	return b
 }
 
-// fields calls fn with each field of a message. value is the content of bytes and messages, number that of integers.
-func fields(b []byte, fn func(field uint64, value []byte, number uint64) error) error {
+// Fields calls fn with each field of a message. value is the content of bytes and messages, number that of integers.
+func Fields(b []byte, fn func(field uint64, value []byte, number uint64) error) error {
 	for len(b) > 0 {
 		tag, n := binary.Uvarint(b)
 		if n <= 0 {
@@ -98,9 +98,9 @@ func fields(b []byte, fn func(field uint64, value []byte, number uint64) error) 
 	return nil
 }
 
-// parseDigest reads the message of a digest.
-func parseDigest(b []byte) (d Digest, err error) {
-	err = fields(b, func(field uint64, value []byte, number uint64) error {
+// ParseDigestMessage reads the message of a digest.
+func ParseDigestMessage(b []byte) (d Digest, err error) {
+	err = Fields(b, func(field uint64, value []byte, number uint64) error {
 		switch field {
 		case digestHash:
 			if n, err := hex.Decode(d.Hash[:], value[:min(len(value), 2*len(d.Hash))]); err != nil || n != len(d.Hash) || len(value) != 2*n {
@@ -117,20 +117,20 @@ func parseDigest(b []byte) (d Digest, err error) {
 	return d, err
 }
 
-// parseResult reads an ActionResult. A result of a failed action, or whose messages are a blob of their own,
+// ParseResult reads an ActionResult. A result of a failed action, or whose messages are a blob of their own,
 // is an error: this package writes none.
-func parseResult(b []byte) (*Result, error) {
+func ParseResult(b []byte) (*Result, error) {
 	r := &Result{}
-	err := fields(b, func(field uint64, value []byte, number uint64) (err error) {
+	err := Fields(b, func(field uint64, value []byte, number uint64) (err error) {
 		switch field {
 		case resultFiles:
 			var o Output
-			err = fields(value, func(field uint64, value []byte, _ uint64) (err error) {
+			err = Fields(value, func(field uint64, value []byte, _ uint64) (err error) {
 				switch field {
 				case filePath:
 					o.Name = string(value)
 				case fileDigest:
-					o.Digest, err = parseDigest(value)
+					o.Digest, err = ParseDigestMessage(value)
 				}
 				return err
 			})
@@ -143,7 +143,7 @@ func parseResult(b []byte) (*Result, error) {
 			r.Stderr = slices.Clone(value)
 		case resultStderrDigest:
 			var d Digest
-			if d, err = parseDigest(value); err == nil && d.Size != int64(len(r.Stderr)) && r.Stderr == nil {
+			if d, err = ParseDigestMessage(value); err == nil && d.Size != int64(len(r.Stderr)) && r.Stderr == nil {
 				err = errWire
 			}
 		}
@@ -159,15 +159,15 @@ func parseResult(b []byte) (*Result, error) {
 // Action returns the digest under which the result of an action is stored, for a key: that of an Action of the
 // Remote Execution API, whose Command has the key as its only argument.
 func Action(key [32]byte) Digest {
-	action, _ := actionMessages(key)
+	action, _ := ActionMessages(key)
 	return DigestOf(action)
 }
 
-// actionMessages returns the messages of an action and its command.
-func actionMessages(key [32]byte) (action, command []byte) {
-	command = appendMessage(nil, 1, []byte("offload-launch"))
-	command = appendMessage(command, 1, []byte(hex.EncodeToString(key[:])))
-	action = appendMessage(nil, 1, appendDigest(nil, DigestOf(command)))
-	action = appendMessage(action, 2, appendDigest(nil, DigestOf(nil))) // an empty directory
+// ActionMessages returns the messages of an action and its command.
+func ActionMessages(key [32]byte) (action, command []byte) {
+	command = AppendMessage(nil, 1, []byte("offload-launch"))
+	command = AppendMessage(command, 1, []byte(hex.EncodeToString(key[:])))
+	action = AppendMessage(nil, 1, AppendDigest(nil, DigestOf(command)))
+	action = AppendMessage(action, 2, AppendDigest(nil, DigestOf(nil))) // an empty directory
 	return action, command
 }

@@ -49,14 +49,18 @@ func checkDevice(id string, head []byte, image string) error {
 	if built == "" {
 		return nil
 	}
+	always := fixed[processor]
 	if head[8] >= 2 { // before version 4 of the ABI, the flags of features have another meaning
 		for _, f := range features {
-			if sign := settings[flags>>f.shift&3]; sign != "" {
+			if sign := settings[flags>>f.shift&3]; sign != "" && !(sign == "+" && slices.Contains(always, f.name)) {
 				built += ":" + f.name + sign
 			}
 		}
 	}
-	parts := strings.Split(targetID, ":")
+	parts := slices.DeleteFunc(strings.Split(targetID, ":"), func(part string) bool {
+		name, on := strings.CutSuffix(part, "+")
+		return on && slices.Contains(always, name)
+	})
 	slices.Sort(parts[1:])
 	if builtProcessor, _, _ := strings.Cut(built, ":"); builtProcessor != processor || head[8] >= 2 && built != strings.Join(parts, ":") {
 		return fmt.Errorf("%s is code for %s, not for %s: correct its target", image, built, targetID)

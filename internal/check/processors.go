@@ -76,3 +76,11 @@ var features = []feature{
 	{"sramecc", 10},
 	{"xnack", 8},
 }
+
+// fixed are the features that a processor always has, so that newer compilers do not name them.
+var fixed = map[string][]string{
+	"gfx1250":         []string{"sramecc", "xnack"},
+	"gfx1250-strict":  []string{"sramecc", "xnack"},
+	"gfx1251":         []string{"sramecc", "xnack"},
+	"gfx12-5-generic": []string{"sramecc", "xnack"},
+}

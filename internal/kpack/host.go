@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tinylib/msgp/msgp"
@@ -14,6 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/registration/registered"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
@@ -74,7 +76,7 @@ func parseMarker(data []byte) (*Marker, error) {
 // Host is a library or program whose code is in archives.
 type Host struct {
 	*Marker
-	Wrappers []prune.Wrapper
+	Wrappers []registered.Wrapper
 	// file is the ELF file; nil for a PE file.
 	file *elfedit.File
 }
@@ -91,13 +93,13 @@ func ParseHost(c content.Content) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	wrappers, err := prune.Wrappers(f)
-	if err != nil {
-		return nil, err
+	code := registered.Find(c)
+	if code.Unresolved != nil {
+		return nil, code.Unresolved
 	}
-	h := &Host{file: f, Wrappers: wrappers}
+	h := &Host{file: f, Wrappers: code.Wrappers}
 	at := uint64(0)
-	for i, w := range wrappers {
+	for i, w := range h.Wrappers {
 		if w.Magic != embedding.MagicKpack {
 			continue
 		}
@@ -136,20 +138,27 @@ func loadedEnd(f *elfedit.File, addr, off uint64) uint64 {
 // Splittable reports whether a file is a library or program with HIP code that can be split. If it has such
 // code that cannot be split, or if that is not known, why is the reason.
 func Splittable(c content.Content) (fat bool, why string) {
-	data := c.Mapped(guard.Inside)
-	if object.Identify(data) == object.PE && prune.HasPECode(data) {
+	code := registered.Find(c)
+	if object.Identify(c.Mapped(guard.Inside)) == object.PE && len(code.Regions) > 0 {
 		return false, "libraries for Windows cannot be split"
 	}
-	if !elfedit.IsLinked(data) {
+	if !elfedit.IsLinked(c.Mapped(guard.Inside)) {
 		return false, ""
 	}
-	f, err := elfedit.Parse(c)
-	if err != nil && !errors.Is(err, elfedit.ErrPacked) && !prune.MayHaveCode(data) {
-		return false, ""
+	if code.Fault != nil {
+		return false, code.Fault.Error()
 	}
-	if err != nil {
-		return false, err.Error()
+	if _, err := elfedit.Parse(c); err != nil {
+		if prune.MayHaveCode(c) {
+			why = err.Error()
+		}
+		return false, why
 	}
-	section, err := f.Section(embedding.HIPSection)
-	return err != nil || section >= 0 && f.Sections[section].InFile() > 0, ""
+	if code.Reached() {
+		if err := prune.CheckSplit(code); err != nil {
+			return false, err.Error()
+		}
+		return true, ""
+	}
+	return slices.ContainsFunc(code.Regions, func(r registered.Region) bool { return embedding.IsHIPSection(r.Name) }), ""
 }

@@ -29,10 +29,12 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/tinylib/msgp/msgp"
@@ -115,6 +117,30 @@ func SplitKey(key string) (name string, index int, ok bool) {
 // Key returns the key for the code of a wrapper of a library.
 func Key(name string, index int) string {
 	return strings.ReplaceAll(name, `\`, "/") + "#" + strconv.Itoa(index)
+}
+
+// CheckKey returns an error for a key or a target ID that no archive may have, because it names no file: readers
+// extract code objects to files with the names of both.
+func CheckKey(key, arch string) error {
+	for _, s := range []string{key, arch} {
+		slashed := strings.ReplaceAll(s, `\`, "/")
+		switch {
+		case s == "" || !utf8.ValidString(s) || strings.ContainsRune(s, 0) || path.IsAbs(slashed) || len(slashed) > 1 && slashed[1] == ':' && strings.Contains(slashed, "/"):
+		case strings.Contains("/"+slashed+"/", "/../"):
+		default:
+			continue
+		}
+		return fmt.Errorf("key %.200q for %.100q: expected a file name in UTF-8 that is not empty or absolute, without .. and NUL", key, arch)
+	}
+	return nil
+}
+
+// CheckName returns an error for the name of a library whose keys CheckKey rejects.
+func CheckName(name string) error {
+	if name == "" || CheckKey(Key(name, 0), "gfx") != nil {
+		return fmt.Errorf("name %.200q of a library in archives: expected a file name in UTF-8 that is not empty or absolute, without .. and NUL", name)
+	}
+	return nil
 }
 
 // Is reports whether data begins with the magic of an archive.

@@ -8,7 +8,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/registration/registered"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
@@ -46,7 +46,7 @@ func parsePE(c content.Content) (*Host, error) {
 	}
 	h := &Host{Marker: m}
 	for _, r := range embedding.Records(wrappers, 0) {
-		h.Wrappers = append(h.Wrappers, prune.Wrapper{Record: r})
+		h.Wrappers = append(h.Wrappers, registered.Wrapper{Record: r})
 	}
 	return h, nil
 }

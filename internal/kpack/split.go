@@ -60,6 +60,9 @@ type item struct {
 
 // SplitCode splits a library into its parts.
 func SplitCode(ctx context.Context, code *prune.Code, o SplitOptions) (*Split, error) {
+	if err := CheckName(o.Name); err != nil {
+		return nil, err
+	}
 	split := &Split{}
 	archs, items, err := collect(code, &o, split)
 	if err != nil {

@@ -19,6 +19,9 @@ func Write(sink content.Sink, a *Archive) error {
 	var blobs []content.Content
 	for i := range a.Entries {
 		e := &a.Entries[i]
+		if err := CheckKey(e.Key, e.Arch); err != nil {
+			return err
+		}
 		for len(blobs) <= e.Ordinal {
 			blobs = append(blobs, content.Content{})
 		}
@@ -182,6 +185,9 @@ func NewWriter(out content.Space, a Archive) (*Writer, error) {
 func (w *Writer) Add(a *Archive) error {
 	ordinals := make(map[int]int)
 	for _, e := range a.Entries {
+		if err := CheckKey(e.Key, e.Arch); err != nil {
+			return err
+		}
 		ordinal, ok := ordinals[e.Ordinal]
 		if !ok {
 			ordinal = len(w.offsets)

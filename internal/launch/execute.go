@@ -90,6 +90,12 @@ func (r *run) execute(ctx context.Context, s *step, base [32]byte, manifest key.
 
 // store stores the result of a step that ran.
 func (r *run) store(ctx context.Context, s *step, base [32]byte, manifest key.Manifest, output []byte, o *observed, started time.Time) error {
+	for _, job := range s.jobs {
+		if tool, err := r.identify(ctx, job.Args[0]); err != nil || !tool.unchanged() {
+			s.report.Why = "not stored: " + job.Args[0] + " changed during the compilation"
+			return nil
+		}
+	}
 	result := &cache.Result{Outputs: []cache.Output{{Name: objectOutput, Digest: s.digest}}, Stderr: s.stderr}
 	blobs := [][]byte{output}
 	resultKey := base

@@ -353,8 +353,8 @@ func (r *run) base(ctx context.Context, s *step) ([32]byte, error) {
 			h.Text(s.form.Words...)
 			continue
 		}
-		for _, word := range job.Args[1:] {
-			h.Text(r.withoutTemporary(word))
+		if err := r.tool(ctx, job, &h); err != nil {
+			return [32]byte{}, err
 		}
 	}
 	h.Text("environment")
@@ -380,6 +380,44 @@ func (r *run) base(ctx context.Context, s *step) ([32]byte, error) {
 		}
 	}
 	return h.Key(), nil
+}
+
+// helpers are the programs that a job can run from its own directory.
+var helpers = []string{"clang", "lld", "ld.lld", "llvm-link", "opt", "llc", "clang-offload-bundler", "llvm-offload-binary", "clang-offload-packager"}
+
+// tool adds the command of a job that links or packs, and the programs that it runs. The error is a plan.Reason if the job may
+// read a file that no other job writes: such files are not in the key.
+func (r *run) tool(ctx context.Context, job plan.Job, h *key.Hash) error {
+	for _, word := range job.Args[1:] {
+		word = r.withoutTemporary(word)
+		program, runs := strings.CutPrefix(word, "--linker-path=")
+		switch {
+		case runs:
+			used, err := r.identify(ctx, program)
+			if err != nil {
+				return plan.Reason(err.Error())
+			}
+			h.Text(string(used.id[:]))
+		case word == "/dev/null", strings.HasSuffix(word, "input=/dev/null"):
+		case key.MayNameFile(word):
+			return plan.Reason(filepath.Base(job.Args[0]) + " may read a file: " + word)
+		}
+		h.Text(word)
+	}
+	if strings.Contains(filepath.Base(job.Args[0]), "linker-wrapper") {
+		for _, name := range helpers {
+			used, err := r.identify(ctx, filepath.Join(filepath.Dir(job.Args[0]), name))
+			switch {
+			case errors.Is(err, os.ErrNotExist):
+				h.Text("no " + name)
+			case err != nil:
+				return plan.Reason(err.Error())
+			default:
+				h.Text(string(used.id[:]))
+			}
+		}
+	}
+	return nil
 }
 
 // withoutTemporary returns a word with equal names for the files that jobs write.
@@ -453,6 +491,10 @@ func (r *run) lookup(ctx context.Context, s *step, base [32]byte) (hit bool, man
 			return false, nil, nil
 		}
 		variant, why := manifest.Find(r.files, s.form.Search)
+		if fresh, ok := r.opt.Store.(freshener); ok && variant == nil {
+			manifest = manifest.Union(r.freshManifest(ctx, fresh, base))
+			variant, why = manifest.Find(r.files, s.form.Search)
+		}
 		if variant == nil {
 			s.report.Why = why
 			return false, manifest, nil
@@ -496,6 +538,32 @@ func (r *run) lookup(ctx context.Context, s *step, base [32]byte) (hit bool, man
 	s.stderr = stored.Stderr
 	s.report.State, s.report.Key = Hit, s.action.Hex()
 	return true, manifest, nil
+}
+
+// A freshener is a store that several machines share, with copies on this machine that may be older.
+type freshener interface {
+	Fresh(ctx context.Context, action cache.Digest) (*cache.Result, error)
+}
+
+// freshManifest returns the manifest that other machines have stored.
+func (r *run) freshManifest(ctx context.Context, store freshener, base [32]byte) key.Manifest {
+	result, err := store.Fresh(ctx, cache.Action(manifestKey(base)))
+	if result == nil || err != nil {
+		return nil
+	}
+	d, ok := result.Output(manifestOutput)
+	if !ok {
+		return nil
+	}
+	data, err := r.opt.Store.Blob(ctx, d)
+	if err != nil {
+		return nil
+	}
+	m, err := key.ParseManifest(data)
+	if err != nil {
+		return nil
+	}
+	return m
 }
 
 // stored returns an output of a stored result, nil if it is not stored.

@@ -22,6 +22,13 @@ type program struct {
 	path   string // without symbolic links
 	script bool
 	id     [sha256.Size]byte
+	state  string // the signature of its file
+}
+
+// unchanged reports whether the file of a program is the one that was identified.
+func (p *program) unchanged() bool {
+	state, err := signature(p.path)
+	return err == nil && state == p.state
 }
 
 // programRecords are the identities of programs, by their path, size, times and inode, so that
@@ -46,7 +53,7 @@ func (r *run) identify(ctx context.Context, name string) (*program, error) {
 		return nil, err
 	}
 	h.Text(state)
-	p := &program{path: path}
+	p := &program{path: path, state: state}
 	// The record has the signature of each library, and the identity.
 	if record := r.record(programRecords, h.Key()); record != nil && p.load(record) {
 		r.programs[name] = p

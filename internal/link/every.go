@@ -43,6 +43,8 @@ type EveryTargetOptions struct {
 	Scratch string
 	// Env is the environment of Clang.
 	Env []string
+	// Missing, if not nil, is called with kernels that are not in the image which the runtime selects on some GPUs.
+	Missing func(*MissingKernels)
 	// Advice tells the user what to do about undefined symbols.
 	Advice string
 }
@@ -144,7 +146,7 @@ func (opt *EveryTargetOptions) options(s *engine.Session) (Options, error) {
 			},
 		},
 		HostTriple: opt.Triple, Output: opt.Output, Result: Object, Relocatable: opt.Relocatable,
-		Dir: opt.Scratch, Temp: opt.Scratch, Env: opt.Env, Slots: process.Limit(runtime.GOMAXPROCS(0)),
+		Missing: opt.Missing, Dir: opt.Scratch, Temp: opt.Scratch, Env: opt.Env, Slots: process.Limit(runtime.GOMAXPROCS(0)),
 	}
 	for i, name := range opt.Inputs {
 		o.Inputs = append(o.Inputs, Input{Name: name, Whole: opt.WholeArchive})

@@ -6,6 +6,7 @@
 //	scan.go      finds the images in the inputs
 //	plan.go      plans the device links, by package devicelink, and writes their inputs
 //	run.go       runs the device links
+//	missing.go   finds kernels that are in one of the results and not in another that hides it
 //	pack.go      packs the results for each runtime
 //	register.go  writes registration objects, by package register
 //	host.go      runs the host link, isolates its result
@@ -93,6 +94,8 @@ type Options struct {
 	Stdout, Stderr io.Writer
 	// Cache, if not nil, stores the results of device links.
 	Cache *linkcache.Store
+	// Missing, if not nil, is called with kernels that are not in the image which the runtime selects on some GPUs.
+	Missing func(*MissingKernels)
 	// Observer, if not nil, is called at each step.
 	Observer Observer
 }
@@ -304,6 +307,11 @@ func (w *linker) run(ctx context.Context) error {
 		}
 		if err := w.link(ctx); err != nil {
 			return err
+		}
+		if w.Missing != nil && !w.DryRun {
+			if err := w.reportMissing(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	packed, err := w.pack(ctx)

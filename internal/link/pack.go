@@ -162,7 +162,7 @@ func (w *linker) packImages(ctx context.Context, links []*Link, kind offloadbina
 func (w *linker) packaged(link *Link, kind offloadbinary.OffloadKind) offloadbinary.Image {
 	image := offloadbinary.Image{
 		Kind: offloadbinary.Object, Offload: kind,
-		Strings: []offloadbinary.String{{Key: "triple", Value: link.Triple}, {Key: "arch", Value: link.Processor()}},
+		Properties: offloadbinary.Properties{{Key: "triple", Value: link.Triple}, {Key: "arch", Value: link.Processor()}},
 	}
 	if w.Device.EmbedBitcode {
 		image.Kind = offloadbinary.Bitcode

@@ -122,9 +122,9 @@ func (w *linker) divide(plan *Plan) error {
 			w.Device.Libraries = append(w.Device.Libraries, cmp.Or(library.Path, w.Inputs[library.Input].Name))
 		}
 	}
-	described := make([]devicelink.Image, len(plan.Images))
+	described := make([]devicelink.Input, len(plan.Images))
 	for i, image := range plan.Images {
-		described[i] = devicelink.Image{
+		described[i] = devicelink.Input{
 			Triple: image.Triple, Arch: image.Arch, Kinds: parseOffloadKinds(image.Offload),
 			Member: plan.member[i], Name: image.Holder(),
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
-	"github.com/rules-offload/rules_offload/internal/embedding"
+	"github.com/rules-offload/rules_offload/internal/limits"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
@@ -48,15 +48,11 @@ func consecutive(ctx context.Context, c content.Content, section string, o *Opti
 	return r, nil
 }
 
-// maxInflated limits the uncompressed size of the compressed packages of a
-// file, in bytes.
-const maxInflated = 1 << 30
-
 // offloadBinaries returns the adjacent offload binaries in c. Memory for inflated ones is reserved
 // until Close.
 func (w *Work) offloadBinaries(ctx context.Context, c content.Content, section string) (*region, error) {
 	r := &region{grain: offloadbinary.Align}
-	allowed := offloadbinary.UpTo(maxInflated)
+	allowed := offloadbinary.UpTo(limits.Inflated)
 	inflate := func(size int64) (bool, error) {
 		if ok, err := allowed(size); !ok {
 			return false, err
@@ -132,16 +128,12 @@ func (r *imageRange) newEnd() uint64 {
 }
 
 // openOpenMP finds the images of OpenMP through records with their starts and ends.
-func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File) (*region, error) {
-	section, err := f.Section(embedding.OffloadSection)
-	if err != nil || section < 0 {
-		return nil, err
-	}
+func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File, section int) (*region, error) {
 	s := &f.Sections[section]
-	if s.InFile() == 0 || s.Flags&elf.ShfAlloc == 0 {
+	if s.Flags&elf.ShfAlloc == 0 {
 		return nil, nil
 	}
-	r, err := w.offloadBinaries(ctx, f.Content(section), embedding.OffloadSection)
+	r, err := w.offloadBinaries(ctx, f.Content(section), string(s.Name))
 	if err != nil {
 		return nil, fmt.Errorf("section %s: %w", s.Name, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -48,24 +47,6 @@ func (u *unit) where() string {
 		name = u.member + ": " + name
 	}
 	return name
-}
-
-// bundlesAt reads the bundles in a section that begin at offsets, which wrappers point to. It
-// returns them in order, each once, with the limit of each: the next bundle or the end of the
-// section.
-func bundlesAt(ctx context.Context, section string, body content.Content, starts []int64, o *Options) (units []*unit, ends []int64, err error) {
-	slices.Sort(starts)
-	starts = slices.Compact(starts)
-	ends = append(starts[1:len(starts):len(starts)], body.Len())
-	for i, start := range starts {
-		u, err := openBundle(ctx, body, start, ends[i], o)
-		if err != nil {
-			return nil, nil, fmt.Errorf("bundle at byte 0x%x: %w", start, err)
-		}
-		u.section = section
-		units = append(units, u)
-	}
-	return units, ends, nil
 }
 
 // openBundle reads the bundle that begins at an offset of c. end is the limit of the

@@ -414,7 +414,8 @@ def _archive_compiler(repository_ctx, llvm, **kwargs):
     facts = dict(asked.facts)
     programs = _archive_programs(repository_ctx, llvm)
     if not facts:
-        files = [clang] + [child for child in repository_ctx.path(llvm + "/lib").readdir() if child.basename.startswith("libclang-cpp.so")]
+        libraries = repository_ctx.path(llvm + "/lib")
+        files = [clang] + [child for child in (libraries.readdir() if libraries.exists else []) if child.basename.startswith("libclang-cpp.so")]
         facts["vendor"] = "amd" if repository_ctx.execute(["grep", "-qaE", _AMD_SOURCES] + files).return_code == 0 else ""
     if asked.translator:
         name = asked.translator.rpartition("/")[2]

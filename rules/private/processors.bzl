@@ -138,6 +138,14 @@ FEATURES = {
     "gfx10-1-generic": ["xnack"],
 }
 
+# The features that the hardware of a processor always has. Newer compilers accept no target ID that names them.
+FIXED_FEATURES = {
+    "gfx1250": ["sramecc", "xnack"],
+    "gfx1250-strict": ["sramecc", "xnack"],
+    "gfx1251": ["sramecc", "xnack"],
+    "gfx12-5-generic": ["sramecc", "xnack"],
+}
+
 # What follows amdgpu in the triple of an AMD GPU, which LLVM 24 names it by.
 INSTRUCTION_SETS = {
     "gfx600": "6.00",

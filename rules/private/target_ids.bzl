@@ -7,7 +7,7 @@ be in the same bundle.
 
 load(":messages.bzl", "name_of")
 load(":processor_names.bzl", "check_processor")
-load(":processors.bzl", "PROCESSORS")
+load(":processors.bzl", "FIXED_FEATURES", "PROCESSORS")
 load(":runtimes.bzl", "RUNTIMES")
 
 # Kinds that entries of a bundle can have, and those that only offload binaries can have.
@@ -239,7 +239,7 @@ def _check(images, where):
             if feature in features and feature in first_features:
                 continue
             fail(("{}: images of {} and {} cannot be in one bundle: if one specifies {}, all entries of the processor must specify it (target ID rules).\n" +
-                  "From {} ({}) and {} ({}). Specify it for both, or use two bundles.").format(
+                  "From {} ({}) and {} ({}). {}, or use two bundles.").format(
                 where,
                 first.target_id,
                 image.target_id,
@@ -248,6 +248,7 @@ def _check(images, where):
                 first.target_id,
                 name_of(image.label),
                 image.target_id,
+                "Write {} for both, because it always has {}".format(processor, feature) if feature in FIXED_FEATURES.get(processor, []) else "Specify it for both",
             ))
 
 def _serves(entry, request):

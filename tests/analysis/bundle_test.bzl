@@ -12,6 +12,8 @@ def bundle_tests(name):
       name: name of the test suite.
     """
     for fixture, targets in {
+        "gfx1250": ["gfx1250"],
+        "gfx1250_xnack": ["gfx1250:xnack+"],
         "gfx90a_and_gfx942": ["gfx90a", "gfx942"],
         "gfx90a_xnack": ["gfx90a:xnack+"],
         "gfx942": ["gfx942"],
@@ -76,6 +78,13 @@ def bundle_tests(name):
         images = [":images_gfx90a_and_gfx942", ":images_gfx90a_xnack"],
         message = """{}: offload_bundle: images of gfx90a and gfx90a:xnack+ cannot be in one bundle: if one specifies xnack, all entries of the processor must specify it (target ID rules).
 From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:images_gfx90a_xnack (gfx90a:xnack+). Specify it for both, or use two bundles.""",
+        rule = offload_bundle,
+    )
+    failure_test(
+        name = "bundle_fixed_feature_test",
+        images = [":images_gfx1250", ":images_gfx1250_xnack"],
+        message = """{}: offload_bundle: images of gfx1250 and gfx1250:xnack+ cannot be in one bundle: if one specifies xnack, all entries of the processor must specify it (target ID rules).
+From //tests/analysis:images_gfx1250 (gfx1250) and //tests/analysis:images_gfx1250_xnack (gfx1250:xnack+). Write gfx1250 for both, because it always has xnack, or use two bundles.""",
         rule = offload_bundle,
     )
     failure_test(

@@ -121,6 +121,13 @@ func testMachines(t *testing.T, workspace *bazeltest.Workspace, one *bazeltest.R
 		if got := spawn.Properties["machine"]; got != platform {
 			t.Errorf("%s ran on the machine %q, expected %q", spawn.Mnemonic, got, platform)
 		}
+		// A scheduler that compares all properties, such as Buildbarn's, has no machine for a property of an exec group that
+		// is not the action's.
+		for name := range spawn.Properties {
+			if strings.Contains(name, ".") {
+				t.Errorf("%s has the property %s of an exec group", spawn.Mnemonic, name)
+			}
+		}
 	}
 	for _, action := range []string{"cc CppCompile", "cc OffloadBundle", "device OffloadHipCompile", "device OffloadHipHostCompile", "device OffloadDeviceLink"} {
 		if ran[action] == 0 {

@@ -135,11 +135,15 @@ func TestPassed(t *testing.T) {
 		"it has several inputs":                     with("gfx90a", "-c", "scale.hip", "scale.hip"),
 		"option -mllvm -debug-only=x may name a f":  with("gfx90a", "-c", "-mllvm", "-debug-only=x", "-o", "x.o", "scale.hip"),
 		"date.hip has __DATE__ or __TIME__":         with("gfx90a", "-c", "-o", "x.o", "date.hip"),
+		"lld may read a file: --version-script=scr": with("gfx90a", "-c", "-Xoffload-linker", "--version-script=script.txt", "-o", "x.o", "scale.hip"),
 		"inc.c has .incbin":                         {"-x", "c", "-c", "-o", "x.o", "inc.c"},
 		"option -fsanitize-coverage-allowlist=list": with("gfx90a", "-c", "-fsanitize-coverage=func", "-fsanitize-coverage-allowlist=list", "-o", "x.o", "scale.hip"),
 	} {
-		if strings.Contains(reason, "allowlist") {
+		switch {
+		case strings.Contains(reason, "allowlist"):
 			b.write("list", "fun:*\n")
+		case strings.Contains(reason, "lld may read"):
+			b.write("script.txt", "{ global: *; };\n")
 		}
 		cmd := append([]string{llvm.Offload(t), "launch", "--explain", llvm.Dir + "/clang++"}, args...)
 		for range 2 {

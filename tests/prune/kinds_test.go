@@ -89,7 +89,7 @@ func testOpenMP(t *testing.T, linker, kind string) {
 	for i, arch := range archs {
 		var out content.Buffer
 		img := offloadbinary.Image{Kind: offloadbinary.Object, Offload: offloadbinary.OpenMP, Content: content.Memory(image(i)),
-			Strings: []offloadbinary.String{{Key: "triple", Value: "amdgcn-amd-amdhsa"}, {Key: "arch", Value: arch}}}
+			Properties: offloadbinary.Properties{{Key: "triple", Value: "amdgcn-amd-amdhsa"}, {Key: "arch", Value: arch}}}
 		if err := offloadbinary.Write(&out, 1, []offloadbinary.Image{img}); err != nil {
 			t.Fatal(err)
 		}

@@ -472,3 +472,14 @@ filegroup(name = "data", srcs = [":library"], output_group = "data")
 		t.Errorf("with native, Bazel did not look for GPUs: fetched %q", names)
 	}
 }
+
+// TestFromSource builds the program with a stand-in for Go: one line says what analysis waits for.
+func TestFromSource(t *testing.T) {
+	w := bazeltest.New(t, t.TempDir(), map[string]string{"BUILD.bazel": "exports_files([\"go\"])\n"})
+	w.WriteProgram("go", "#!/bin/sh\nwhile [ \"$1\" != -o ]; do shift; done\necho '#!/bin/sh' > \"$2\"\nchmod +x \"$2\"\n")
+	w.Module("\noffload.from_source(go = \"//:go\")\nuse_repo(offload, \"offload_programs\")\n")
+	result := w.Bazel("build", "--nobuild", "@rules_offload//rules/toolchain:program", "--extra_toolchains=@offload_programs//:all")
+	if want := "offload: Go builds the program for linux/amd64 from source: a minute or two the first time"; strings.Count(result.Output, want) != 1 {
+		t.Errorf("expected one line with %q in\n%s", want, result.Output)
+	}
+}

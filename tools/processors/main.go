@@ -60,7 +60,9 @@ type processor struct {
 		Until    int      `json:"until"` // the last release that has them
 		Features []string `json:"features"`
 	} `json:"earlier"`
-	Since int `json:"since"` // the first release of LLVM, from 22 on, that supports it
+	// Fixed are the features that the hardware always has. Target IDs of newer compilers cannot name them.
+	Fixed []string `json:"fixed"`
+	Since int      `json:"since"` // the first release of LLVM, from 22 on, that supports it
 }
 
 const input = "engine/target/processors.json"
@@ -181,7 +183,7 @@ func (d *data) checkFeatures() error {
 		known = append(known, f.Name)
 	}
 	for _, p := range d.AMDGCN {
-		names := slices.Clone(p.Features)
+		names := slices.Concat(p.Features, p.Fixed)
 		for _, e := range p.Earlier {
 			names = append(names, e.Features...)
 		}
@@ -257,6 +259,9 @@ func (d *data) processors(b *strings.Builder, comment, name string, list []proce
 		if p.Features != nil {
 			b.WriteString(", features: " + bits(p.Features))
 		}
+		if p.Fixed != nil {
+			b.WriteString(", fixed: " + bits(p.Fixed))
+		}
 		if p.Earlier != nil {
 			b.WriteString(", earlier: []earlier{")
 			for _, e := range p.Earlier {
@@ -304,6 +309,12 @@ func (d *data) flags() string {
 	for _, f := range d.Features {
 		fmt.Fprintf(&b, "{%q, %d},\n", f.Name, f.Shift)
 	}
+	b.WriteString("}\n\n// fixed are the features that a processor always has, so that newer compilers do not name them.\nvar fixed = map[string][]string{\n")
+	for _, p := range d.AMDGCN {
+		if len(p.Fixed) > 0 {
+			fmt.Fprintf(&b, "%q: %#v,\n", p.Name, p.Fixed)
+		}
+	}
 	b.WriteString("}\n")
 	return b.String()
 }
@@ -344,6 +355,12 @@ PROCESSORS = [
 	for _, p := range d.AMDGCN {
 		if len(p.Features) > 0 {
 			fmt.Fprintf(&b, "    %q: [\"%s\"],\n", p.Name, strings.Join(p.Features, `", "`))
+		}
+	}
+	b.WriteString("}\n\n# The features that the hardware of a processor always has. Newer compilers accept no target ID that names them.\nFIXED_FEATURES = {\n")
+	for _, p := range d.AMDGCN {
+		if len(p.Fixed) > 0 {
+			fmt.Fprintf(&b, "    %q: [\"%s\"],\n", p.Name, strings.Join(p.Fixed, `", "`))
 		}
 	}
 	b.WriteString("}\n\n# What follows amdgpu in the triple of an AMD GPU, which LLVM 24 names it by.\nINSTRUCTION_SETS = {\n")

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/rules-offload/rules_offload/internal/cache"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
@@ -41,20 +42,23 @@ func Run(ctx context.Context, opt Options) (done bool, command, env []string, er
 	if err != nil {
 		return false, nil, nil, err
 	}
-	command = append(config.Next, opt.Command...)
-	if config.Disabled || len(opt.Command) == 0 {
+	command = append(strings.Fields(config.Launch.Next), opt.Command...)
+	if config.Launch.Disable || len(opt.Command) == 0 {
 		return false, command, env, nil
 	}
+	var once sync.Once
 	warn := func(err error) {
-		fmt.Fprintf(opt.Stderr, "offload launch: warning: %s\n", printable.Error(err))
+		once.Do(func() { fmt.Fprintf(opt.Stderr, "offload launch: warning: %s\n", printable.Error(err)) })
 	}
 	dir, err := os.Getwd()
 	if err != nil {
 		return false, command, env, nil //nolint:nilerr // the compiler reports it
 	}
 	local := config.Local()
+	store, end := config.store(local, warn)
+	defer end()
 	out, err := launch.Run(ctx, launch.Options{
-		Command: opt.Command, Env: env, Dir: dir, Store: config.store(local), Local: local, BaseDir: config.BaseDir, SharedNames: config.SharedNames,
+		Command: opt.Command, Env: env, Dir: dir, Store: store, Local: local, BaseDir: config.Cache.BaseDir, SharedNames: config.Cache.SharedNames,
 		Slots: config.slots(opt.Memory), Stderr: opt.Stderr, Color: opt.Color,
 	})
 	if err != nil {
@@ -128,10 +132,10 @@ func report(opt Options, config *Config, out *launch.Outcome) {
 			fmt.Fprintf(opt.Stdout, "%s\t%s\t%s\n", cmp.Or(s.Key, "none"), s.State, s.Target)
 		}
 	}
-	if config.Log == "" {
+	if config.Launch.Log == "" {
 		return
 	}
-	if f, err := os.OpenFile(config.Log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666); err == nil {
+	if f, err := os.OpenFile(config.Launch.Log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666); err == nil {
 		fmt.Fprintf(f, "%s\n\t%s\n", what, strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\n", "\n\t"))
 		f.Close()
 	}

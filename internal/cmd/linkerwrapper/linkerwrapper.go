@@ -25,6 +25,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmwords"
+	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
 	"github.com/rules-offload/rules_offload/internal/link"
 	"github.com/rules-offload/rules_offload/internal/link/devicelink"
@@ -129,6 +130,7 @@ type wrapper struct {
 	jobs        *string // the value of --wrapper-jobs
 	verbose     bool    // print commands and notes
 	listLLVM    bool    // list the options of LLVM
+	quiet       bool    // do not warn about missing kernels
 
 	trace     *trace
 	jobserver *process.Jobserver
@@ -175,6 +177,11 @@ func (w *wrapper) run(ctx context.Context) error {
 		}
 	}
 	opt.Observer = &printer{opt: opt, w: w.call.Stderr, trace: w.trace, verbose: w.verbose}
+	if !w.quiet {
+		opt.Missing = func(m *link.MissingKernels) {
+			fmt.Fprintf(w.call.Stderr, "%s: warning: %s: %s\n", w.call.Name, opt.Output, printable.Text(m.String()))
+		}
+	}
 	err = link.Run(ctx, w.call.Session, *opt)
 	if w.trace != nil {
 		err = errors.Join(err, w.trace.write(w.traceFile))

@@ -18,12 +18,12 @@ func TestSize(t *testing.T) {
 }
 
 func TestJSON(t *testing.T) {
-	in := []string{"del\x7f and \u009b csi", "é\u0080", "plain", "\u00a0"}
+	in := []string{"del\x7f and \u009b csi", "é\u0080", "plain", "\u00a0", "a\u202eb", "\u200b\u200f\u2066\u2069\ufeff", "\U000e0041", "😀\u3000", "\ufffd"}
 	var out bytes.Buffer
 	if err := json.NewEncoder(JSON(&out)).Encode(in); err != nil {
 		t.Fatal(err)
 	}
-	if want := `["del\u007f and \u009b csi","é\u0080","plain","` + "\u00a0" + "\"]\n"; out.String() != want {
+	if want := `["del\u007f and \u009b csi","é\u0080","plain","` + "\u00a0" + `","a\u202eb","\u200b\u200f\u2066\u2069\ufeff","\udb40\udc41","😀` + "\u3000\",\"\ufffd\"]\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 	var back []string

@@ -34,15 +34,15 @@ const (
 
 // WriteHTML writes the report as a page: one file that loads nothing.
 func (r *Report) WriteHTML(w io.Writer) error {
-	data, err := json.Marshal(r.pageData()) // escapes <, > and & in strings
-	if err != nil {
+	var data strings.Builder
+	if err := json.NewEncoder(printable.JSON(&data)).Encode(r.pageData()); err != nil { // escapes <, > and & in strings
 		return err
 	}
 	title := r.title()
 	values := map[string]string{
 		"STYLE_HASH": styleHash, "SCRIPT_HASH": scriptHash, "STYLE": style, "SCRIPT": script,
 		"TITLE": html.EscapeString("Device code: " + title), "HEADING": html.EscapeString(title),
-		"FIGURES": r.heads(), "ARCHS": r.archRows(), "REDUNDANT": r.instrumentedTable() + r.redundantTable(), "DIFF": r.diffSection() + r.limitsSection(), "DATA": string(data),
+		"FIGURES": r.heads(), "ARCHS": r.archRows(), "REDUNDANT": r.instrumentedTable() + r.redundantTable(), "DIFF": r.diffSection() + r.limitsSection(), "DATA": strings.TrimSuffix(data.String(), "\n"),
 	}
 	rest := page
 	for {
@@ -116,7 +116,7 @@ func (r *Report) archRows() string {
 	var b strings.Builder
 	for _, t := range r.totals() {
 		fmt.Fprintf(&b, "<tr data-arch=\"%s\"><td>%s</td><td data-field=\"images\">%d</td><td>%s</td><td data-field=\"size\">%d</td><td data-field=\"kernels\">%d</td><td data-field=\"worst\">%s</td><td data-field=\"sgpr_spills\">%d</td><td data-field=\"vgpr_spills\"%s>%d</td><td data-field=\"scratch\"%s>%d</td></tr>\n",
-			html.EscapeString(t.arch), html.EscapeString(printable.Name(dash(t.arch))), t.images, printable.Size(t.size), t.size, t.kernels, t.waves(), t.sgprs, bad(t.vgprs), t.vgprs, bad(t.scratch), t.scratch)
+			html.EscapeString(printable.Name(t.arch)), html.EscapeString(printable.Name(dash(t.arch))), t.images, printable.Size(t.size), t.size, t.kernels, t.waves(), t.sgprs, bad(t.vgprs), t.vgprs, bad(t.scratch), t.scratch)
 	}
 	return b.String()
 }
@@ -131,7 +131,7 @@ func (r *Report) instrumentedTable() string {
 	b.WriteString("<div class=\"scroll\"><table id=\"profile\">\n<thead><tr><th scope=\"col\">With counters for profiles and coverage</th><th scope=\"col\">Images</th><th scope=\"col\">Counters</th><th scope=\"col\">All sections</th><th scope=\"col\" class=\"t\">Sections</th></tr></thead>\n<tbody>\n")
 	for _, t := range list {
 		fmt.Fprintf(&b, "<tr><td>%s</td><td>%d</td><td>%s</td><td>%s</td><td class=\"t\">%s</td></tr>\n",
-			html.EscapeString(printable.Name(dash(t.Arch))), t.Images, printable.Size(t.Counters), printable.Size(t.Bytes), html.EscapeString(t.names()))
+			html.EscapeString(printable.Name(dash(t.Arch))), t.Images, printable.Size(t.Counters), printable.Size(t.Bytes), html.EscapeString(printable.Name(t.names())))
 	}
 	b.WriteString("</tbody>\n</table></div>\n")
 	return b.String()
@@ -173,7 +173,7 @@ func (r *Report) diffSection() string {
 			class = " class=\"down\""
 		}
 		fmt.Fprintf(&b, "<tr data-arch=\"%s\" data-change=\"%s\"><td>%s</td><td class=\"t\">%s</td><td data-field=\"old_size\" title=\"%d\">%s</td><td data-field=\"new_size\" title=\"%d\">%s</td><td%s>%s</td></tr>\n",
-			html.EscapeString(a.Arch), a.Change, html.EscapeString(printable.Name(dash(a.Arch))), a.Change, a.OldSize, printable.Size(a.OldSize), a.NewSize, printable.Size(a.NewSize), class, growth(a))
+			html.EscapeString(printable.Name(a.Arch)), a.Change, html.EscapeString(printable.Name(dash(a.Arch))), a.Change, a.OldSize, printable.Size(a.OldSize), a.NewSize, printable.Size(a.NewSize), class, growth(a))
 	}
 	b.WriteString("</tbody>\n</table></div>\n")
 	if len(r.Diff.Kernels) == 0 {
@@ -458,6 +458,7 @@ func (d *pageData) kernel(k *kernels.Kernel, file, bundle int) {
 
 // string returns the index of a string.
 func (d *pageData) string(s string) int {
+	s = printable.Name(s)
 	i, ok := d.index[s]
 	if !ok {
 		i = len(d.Strings)

@@ -270,3 +270,31 @@ dir/a.so: 17.6 KiB of images for 2 architectures, 6 kernels
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// Characters that reorder or hide text are escaped in all formats, wherever a name has them.
+func TestFormatCharacters(t *testing.T) {
+	const hidden = "\u202a\u202e\u2066\u2069\u200b\u200f\ufeff\u00ad\u061c\U000e0041\u009b\x7f"
+	mode := "mode" + hidden
+	f := device("dir/a"+hidden+".so", 2, 3, 5, func(i int) string { return fmt.Sprint("k", hidden, i) })
+	for i := range f.Images {
+		img := &f.Images[i]
+		img.Arch += hidden
+		img.Section += hidden
+		img.Sections[0].Name += hidden
+		f.Found[i].Arch, f.Found[i].Section = img.Arch, img.Section
+		for k := range img.Kernels {
+			kernel := &img.Kernels[k]
+			kernel.Arch, kernel.Section, kernel.OMPMode = img.Arch, img.Section, &mode
+			kernel.Sources = []kernels.Source{{File: "s" + hidden + ".hip", Bytes: 5, Lines: []kernels.SourceLine{{Line: 1, Bytes: 5}}}}
+		}
+	}
+	r := &Report{Files: []*engine.DeviceFile{f}, Redundant: []Redundant{{Archs: []string{"gfx" + hidden, "gfx1"}, Generic: "g" + hidden, Images: 2, Bytes: 2, Saved: 1}}}
+	r.Compare([]*engine.DeviceFile{device("old"+hidden+".so", 2, 4, 3, func(i int) string { return fmt.Sprint("k", hidden, i) })})
+	for format, text := range all(t, r) {
+		for _, c := range hidden {
+			if i := strings.IndexRune(text, c); i >= 0 {
+				t.Errorf("%s: got %U in %q, want it escaped", format, c, text[max(0, i-80):min(len(text), i+20)])
+			}
+		}
+	}
+}

@@ -33,7 +33,7 @@ var extractVerb = verb{
 func extract(call *invocation, selection engine.Selection) error {
 	named := map[string]bool{}
 	for _, image := range selection.Requests {
-		file := value(image, "file")
+		file := image.Get("file")
 		if selection.Archive && file == "" {
 			return usageError("--archive requires file=OUTPUT in every --image")
 		}

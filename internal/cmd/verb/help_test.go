@@ -226,7 +226,7 @@ func TestHostileNames(t *testing.T) {
 			}
 		})
 	}
-	if _, stdout, _ := runIn(dir, "list", "--json", "b"); !strings.Contains(stdout, `"hip-amdgcn-amd-amdhsa--gfx90a\u001b]0;owned\u0007\n`+"\u202e\"") {
+	if _, stdout, _ := runIn(dir, "list", "--json", "b"); !strings.Contains(stdout, `"hip-amdgcn-amd-amdhsa--gfx90a\u001b]0;owned\u0007\n\u202e"`) {
 		t.Errorf("JSON: %s", stdout)
 	}
 }

@@ -93,7 +93,7 @@ func fatObject(t *testing.T, dir, name string) {
 	var section, fat content.Buffer
 	err := offloadbinary.Write(&section, 1, []offloadbinary.Image{{
 		Offload: offloadbinary.OpenMP, Content: content.Memory([]byte("image")),
-		Strings: []offloadbinary.String{{Key: "triple", Value: "x86_64-pc-linux-gnu"}, {Key: "arch", Value: "generic"}},
+		Properties: offloadbinary.Properties{{Key: "triple", Value: "x86_64-pc-linux-gnu"}, {Key: "arch", Value: "generic"}},
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -68,13 +68,13 @@ func (f *packFlags) run(call *invocation) error {
 	}
 	for _, image := range f.opt.Images {
 		for _, key := range []string{"file", "triple"} {
-			if value(image, key) == "" {
+			if image.Get(key) == "" {
 				return usageError(fmt.Sprintf("--image %s: %s= is missing", joined(image), key))
 			}
 		}
 	}
 	for _, image := range f.opt.Images {
-		if arch := value(image, "arch"); arch != "" && target.ParseTriple(value(image, "triple")).Arch == target.ArchAMDGCN {
+		if arch := image.Get("arch"); arch != "" && target.ParseTriple(image.Get("triple")).Arch == target.ArchAMDGCN {
 			if err := checkGPU(arch); err != nil {
 				call.warn("--image: arch=%s: %s", printable.Name(arch), printable.Error(err))
 			}
@@ -112,7 +112,7 @@ func (f *packFlags) compression() error {
 
 // imagesFlag defines --image, which may be repeated. Unlike LLVM's tool, it rejects likely
 // mistakes.
-func imagesFlag(flags *flagSet, images *[][]offloadbinary.String, kinds []string, usage string) {
+func imagesFlag(flags *flagSet, images *[]offloadbinary.Properties, kinds []string, usage string) {
 	flags.repeated("image", usage, func(s string) error {
 		seen := map[string]bool{}
 		for _, part := range strings.Split(s, ",") {
@@ -150,14 +150,8 @@ func packedKinds() []string { return append(runtimes.Names(), offloadbinary.Offl
 // storedKinds returns those of offload binaries and of bundles.
 func storedKinds() []string { return append(packedKinds(), string(target.HIPv4), string(target.Host)) }
 
-// value returns the value of a property, "" if it is not set.
-func value(image []offloadbinary.String, key string) string {
-	img := offloadbinary.Image{Strings: image}
-	return img.Get(key)
-}
-
 // joined returns properties as they were given.
-func joined(image []offloadbinary.String) string {
+func joined(image offloadbinary.Properties) string {
 	var parts []string
 	for _, p := range image {
 		parts = append(parts, p.Key+"="+p.Value)

@@ -67,18 +67,45 @@ func Parse(in content.Content) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.Type != elf.EtExec && f.Type != elf.EtDyn {
-		return nil, fmt.Errorf("ELF type %d: expected a shared library or a program", f.Type)
-	}
-	if machine := binary.LittleEndian.Uint16(f.data[18:]); machine != elf.MachineX8664 && machine != elf.MachineAArch64 {
-		return nil, fmt.Errorf("ELF machine %d: expected x86-64 (62) or AArch64 (183)", machine)
-	}
-	for _, step := range []func() error{f.checkPacked, f.readSections, f.readSegments, f.readDynamic} {
+	for _, step := range []func() error{f.checkLinked, f.checkPacked, f.readSections, f.readSegments, f.readDynamic} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
 	return f, nil
+}
+
+// ParseLoaded reads what the loader reads of a linked ELF file: its segments and its dynamic section. It
+// accepts files without section headers, which Layout cannot change.
+func ParseLoaded(in content.Content) (*File, error) {
+	f, err := parse(in)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.checkLinked(); err != nil {
+		return nil, err
+	}
+	if f.File, err = object.ParseLinked(f.data); err != nil {
+		return nil, err
+	}
+	f.phoff, f.shoff, f.shstrndx = f.Tables()
+	for _, step := range []func() error{f.checkPacked, f.readSegments, f.readDynamic} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// checkLinked checks the type and the machine.
+func (f *File) checkLinked() error {
+	if f.Type != elf.EtExec && f.Type != elf.EtDyn {
+		return fmt.Errorf("ELF type %d: expected a shared library or a program", f.Type)
+	}
+	if machine := binary.LittleEndian.Uint16(f.data[18:]); machine != elf.MachineX8664 && machine != elf.MachineAArch64 {
+		return fmt.Errorf("ELF machine %d: expected x86-64 (62) or AArch64 (183)", machine)
+	}
+	return nil
 }
 
 // parse reads the type of a 64-bit little-endian file.

@@ -145,7 +145,7 @@ func Normalize(args []string, inputs []string) (*Form, error) {
 			f.Words = append(f.Words, word)
 		case hasPrefix(word, denied) && !hasPrefix(word, deniedExceptions):
 			return nil, plan.Reason("option " + word)
-		case mayNameFile(word):
+		case MayNameFile(word):
 			return nil, plan.Reason("option " + word + " may name a file")
 		default:
 			f.Words = append(f.Words, word)
@@ -204,8 +204,8 @@ func hasPrefix(word string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(word, p) })
 }
 
-// mayNameFile reports whether an unknown option, or a word that follows it, may name a file.
-func mayNameFile(word string) bool {
+// MayNameFile reports whether an unknown option, or a word that follows it, may name a file.
+func MayNameFile(word string) bool {
 	value := word
 	if strings.HasPrefix(word, "-") {
 		var ok bool

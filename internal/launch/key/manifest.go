@@ -72,6 +72,17 @@ func (m Manifest) Add(v Variant) Manifest {
 	return all
 }
 
+// Union returns the variants of two manifests.
+func (m Manifest) Union(other Manifest) Manifest {
+	all := m
+	for _, v := range slices.Backward(other) {
+		if !slices.ContainsFunc(m, func(w Variant) bool { return w.id() == v.id() }) {
+			all = all.Add(v)
+		}
+	}
+	return all
+}
+
 // id returns the hash of what a variant requires.
 func (v *Variant) id() [32]byte {
 	var h Hash

@@ -25,7 +25,7 @@ func WriteContainer(out content.Sink, release target.Release, triple string, spi
 	if dialect.Of(release).IntelBinaries {
 		return offloadbinary.Write(out, 2, []offloadbinary.Image{{
 			Kind: offloadbinary.SPIRV, Offload: offloadbinary.OpenMP, Content: spirv,
-			Strings: []offloadbinary.String{{Key: "triple", Value: triple}, {Key: "version", Value: "1.0"}},
+			Properties: offloadbinary.Properties{{Key: "triple", Value: triple}, {Key: "version", Value: "1.0"}},
 		}})
 	}
 	return writeIntelELF(out, spirv)

@@ -23,8 +23,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/registration/runtimes"
 )
 
-// Image is the description of a device image that planning requires.
-type Image struct {
+// Input describes a device image for planning. Link.Images has the numbers of those of a link.
+type Input struct {
 	Triple string
 	Arch   string // processor or target ID; "generic" or "" for every processor
 	Kinds  offloadbinary.OffloadKind
@@ -58,7 +58,7 @@ type Options struct {
 
 // Plan plans the device links of images. Every image that is not a member is in at least one
 // link. Members join the links that exist, by the rules of the policy.
-func Plan(images []Image, opt Options) ([]Link, error) {
+func Plan(images []Input, opt Options) ([]Link, error) {
 	p := &planner{images: images, rules: opt.Policy.rules(), joined: map[target.Device][]int{}}
 	if err := p.check(); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func Plan(images []Image, opt Options) ([]Link, error) {
 
 // planner is one call of Plan.
 type planner struct {
-	images []Image
+	images []Input
 	rules  rules
 	links  []Link
 	joined map[target.Device][]int // the links that images for a device join
@@ -186,7 +186,7 @@ func (p *planner) add(image, link int) {
 	l.Kinds |= p.images[image].Kinds
 }
 
-func (i *Image) device() target.Device { return target.Device{Triple: i.Triple, Arch: i.Arch} }
+func (i *Input) device() target.Device { return target.Device{Triple: i.Triple, Arch: i.Arch} }
 
 func (l *Link) device() target.Device { return target.Device{Triple: l.Triple, Arch: l.Arch} }
 

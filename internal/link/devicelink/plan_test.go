@@ -22,8 +22,8 @@ const (
 )
 
 // image reads "arch" of amdgcn, or "triple/arch". A star at the end is for a member.
-func image(s string) Image {
-	i := Image{Triple: amd, Kinds: offloadbinary.HIP, Name: "a.o"}
+func image(s string) Input {
+	i := Input{Triple: amd, Kinds: offloadbinary.HIP, Name: "a.o"}
 	s, i.Member = strings.CutSuffix(s, "*")
 	if triple, arch, ok := strings.Cut(s, "/"); ok {
 		i.Triple, s, i.Kinds = triple, arch, offloadbinary.OpenMP
@@ -36,7 +36,7 @@ func image(s string) Image {
 // numbers of its images.
 func planned(t testing.TB, images string, opt Options) string {
 	t.Helper()
-	var list []Image
+	var list []Input
 	for _, s := range strings.Fields(images) {
 		list = append(list, image(s))
 	}
@@ -146,7 +146,7 @@ func TestPlanOrder(t *testing.T) {
 		subarch + "/gfx90a", cpu + "/generic", "gfx90a*", "gfx90a:xnack+*", "generic*"}
 	// The targets of a link, in a fixed order.
 	links := func(order []int, policy Policy) []string {
-		var images []Image
+		var images []Input
 		for _, k := range order {
 			images = append(images, image(targets[k]))
 		}
@@ -179,10 +179,10 @@ func TestPlanOrder(t *testing.T) {
 }
 
 func TestPlanErrors(t *testing.T) {
-	if _, err := Plan([]Image{{Name: "b.o"}}, Options{}); err == nil || err.Error() != "b.o: an image without a triple cannot be linked" {
+	if _, err := Plan([]Input{{Name: "b.o"}}, Options{}); err == nil || err.Error() != "b.o: an image without a triple cannot be linked" {
 		t.Errorf("no triple: %v", err)
 	}
-	var many []Image
+	var many []Input
 	for i := range MaxTargets + 1 {
 		many = append(many, image(fmt.Sprint("gfx", i)))
 	}

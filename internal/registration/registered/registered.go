@@ -1,8 +1,11 @@
-// Package registered finds the kernels that a linked file registers with the HIP runtime: those that
-// its constructors pass to __hipRegisterFunction, and those in its table of offload entries.
+// Package registered finds what the host code of a file registers with the HIP runtime: bundles and kernels.
+// All readers of linked files use it, so that they find the same code.
 //
-// Constructors are found in x86-64 code only. The compiler writes one call for each kernel, with the
-// address of the name in the third argument:
+// A bundle is found through its wrapper, a record that constructors pass to __hipRegisterFatBinary, see Find.
+// Kernels are those that constructors pass to __hipRegisterFunction, and those in the table of offload entries.
+//
+// Constructors are found in x86-64 code only. The compiler writes one call for each wrapper and each kernel, with
+// the address of the wrapper in the first argument, and that of the name in the third:
 //
 //	lea  rdx, [rip + name]    or mov edx, name
 //	call __hipRegisterFunction@plt
@@ -21,7 +24,11 @@ import (
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
-const function = "__hipRegisterFunction"
+// Functions of the runtime.
+const (
+	registerFatBinary = "__hipRegisterFatBinary"
+	registerFunction  = "__hipRegisterFunction"
+)
 
 // maxKernels is the largest number of calls and entries that are read.
 const maxKernels = 1 << 20
@@ -29,7 +36,7 @@ const maxKernels = 1 << 20
 // Kernels returns the names of the kernels, sorted. complete reports whether the file registers no
 // others: it is false if a name was not found.
 func Kernels(c content.Content) (names []string, complete bool, err error) {
-	f, err := elfedit.Parse(c)
+	f, err := elfedit.ParseLoaded(c)
 	if err != nil {
 		return nil, false, err
 	}
@@ -37,7 +44,7 @@ func Kernels(c content.Content) (names []string, complete bool, err error) {
 	if err := r.entries(); err != nil {
 		return nil, false, err
 	}
-	slots, err := f.Slots(function)
+	slots, err := f.Slots(registerFunction)
 	if err != nil {
 		return nil, false, err
 	}
@@ -46,7 +53,14 @@ func Kernels(c content.Content) (names []string, complete bool, err error) {
 	case f.Machine != elf.MachineX8664:
 		r.complete = false
 	default:
-		r.calls(slots)
+		found := r.calls(slots, func(code []byte, addr uint64) {
+			if name, ok := r.argument(code, addr, thirdArgument, 2); ok {
+				r.add(name)
+			} else {
+				r.complete = false
+			}
+		})
+		r.complete = r.complete && found > 0 // no call: such as one through a register
 	}
 	return slices.Sorted(maps.Keys(r.names)), r.complete, nil
 }
@@ -75,20 +89,41 @@ func (r *reader) add(addr uint64) {
 	r.names[string(name)] = true
 }
 
-// entries reads the table of offload entries. An entry is a kernel of HIP if its kind says so and its
-// size is 0.
+// Fields of an offload entry.
+const (
+	entrySize    = 56
+	versionAt    = 8
+	entryKindAt  = 10
+	entryNameAt  = 24
+	entrySizeAt  = 32
+	entryVersion = 1
+	kindHIP      = 4
+)
+
+// entries reads the offload entries: those in the section for them, and records of the same form that the loader
+// relocates, if there is no such section. An entry is a kernel of HIP if its kind says so and its size is 0.
 func (r *reader) entries() error {
-	const entrySize, kindAt, nameAt, sizeAt, hip = 56, 10, 24, 32, 4
 	section, err := r.f.Section(embedding.EntriesSection)
-	if err != nil || section < 0 {
+	if err != nil {
 		return err
 	}
-	s := &r.f.Sections[section]
-	data := r.f.Content(section).Mapped(guard.Inside)
+	var start, size uint64
+	var data []byte
+	if section >= 0 {
+		s := &r.f.Sections[section]
+		if start, size = s.Addr, s.Size; s.InFile() > 0 {
+			if data, err = r.f.Data(section); err != nil {
+				return err
+			}
+		}
+	}
 	pointers := make(map[uint64]uint64)
 	err = r.f.Pointers(func(p elfedit.Pointer) error {
-		if p.Slot >= s.Addr && p.Slot-s.Addr < s.Size {
+		switch {
+		case section >= 0 && p.Slot >= start && p.Slot-start < size:
 			pointers[p.Slot] = p.Value
+		case section < 0 && r.isEntry(p.Slot-entryNameAt):
+			r.add(p.Value)
 		}
 		return nil
 	})
@@ -97,20 +132,28 @@ func (r *reader) entries() error {
 	}
 	for at := 0; at+entrySize <= len(data) && at/entrySize < maxKernels; at += entrySize {
 		e := data[at:]
-		if binary.LittleEndian.Uint16(e[kindAt:]) != hip || binary.LittleEndian.Uint64(e[sizeAt:]) != 0 {
+		if binary.LittleEndian.Uint16(e[entryKindAt:]) != kindHIP || binary.LittleEndian.Uint64(e[entrySizeAt:]) != 0 {
 			continue
 		}
-		name, ok := pointers[s.Addr+uint64(at)+nameAt]
+		name, ok := pointers[start+uint64(at)+entryNameAt]
 		if !ok {
-			name = binary.LittleEndian.Uint64(e[nameAt:]) // in a program at fixed addresses
+			name = binary.LittleEndian.Uint64(e[entryNameAt:]) // in a program at fixed addresses
 		}
 		r.add(name)
 	}
 	return nil
 }
 
-// calls reads the calls of a function whose address is in slots.
-func (r *reader) calls(slots []uint64) {
+// isEntry reports whether the entry of a kernel of HIP is at an address.
+func (r *reader) isEntry(addr uint64) bool {
+	data, _, ok := r.f.Loaded(addr, entrySize)
+	le := binary.LittleEndian
+	return ok && le.Uint64(data) == 0 && le.Uint16(data[versionAt:]) == entryVersion && le.Uint16(data[entryKindAt:]) == kindHIP && le.Uint64(data[entrySizeAt:]) == 0
+}
+
+// calls calls visit with the instructions before each call of a function whose address is in slots, and the address of
+// the first. It returns the number of calls.
+func (r *reader) calls(slots []uint64, visit func(code []byte, addr uint64)) (found int) {
 	isSlot := make(map[uint64]bool)
 	for _, slot := range slots {
 		isSlot[slot] = true
@@ -133,7 +176,6 @@ func (r *reader) calls(slots []uint64) {
 			}
 		}
 	})
-	found := 0
 	r.code(func(code []byte, addr uint64) {
 		last := 0
 		for at := 0; at+6 <= len(code); at++ {
@@ -154,19 +196,18 @@ func (r *reader) calls(slots []uint64) {
 			found++
 			const most = 160 // bytes of the instructions that set the arguments
 			from := max(last, at-most)
-			r.argument(code[from:at], addr+uint64(from))
+			visit(code[from:at], addr+uint64(from))
 			last = at + size
 			at = last - 1
 		}
 	})
-	if found == 0 {
-		r.complete = false // such as a call through a register
-	}
+	return found
 }
+
+const executable = 1 // the flag of segments
 
 // code calls visit with the code in each loaded segment.
 func (r *reader) code(visit func(code []byte, addr uint64)) {
-	const executable = 1
 	for _, s := range r.f.Segments {
 		if s.Type == elf.PtLoad && s.Flags&executable != 0 && s.FileSize > 0 && s.Offset+s.FileSize <= uint64(len(r.data)) {
 			visit(r.data[s.Offset:s.Offset+s.FileSize], s.Addr)
@@ -174,13 +215,22 @@ func (r *reader) code(visit func(code []byte, addr uint64)) {
 	}
 }
 
-// argument adds the name that the instructions before a call pass as its third or fourth argument,
-// which are the same.
-func (r *reader) argument(code []byte, addr uint64) {
-	for _, form := range []struct {
-		bytes    string
-		relative bool
-	}{{"\x48\x8d\x15", true}, {"\x48\x8d\x0d", true}, {"\xba", false}, {"\xb9", false}} { // lea rdx, lea rcx, mov edx, mov ecx
+// form is an instruction that sets an argument to an address.
+type form struct {
+	bytes    string
+	relative bool
+}
+
+// The instructions that set an argument: lea and mov of its register. Kernels have the same name as third and
+// fourth argument.
+var (
+	firstArgument = []form{{"\x48\x8d\x3d", true}, {"\xbf", false}}
+	thirdArgument = []form{{"\x48\x8d\x15", true}, {"\x48\x8d\x0d", true}, {"\xba", false}, {"\xb9", false}}
+)
+
+// argument returns the address of size bytes in the file that the last of the instructions before a call sets.
+func (r *reader) argument(code []byte, addr uint64, forms []form, size uint64) (value uint64, ok bool) {
+	for _, form := range forms {
 		for end := len(code); ; {
 			i := bytes.LastIndex(code[:end], []byte(form.bytes))
 			if i < 0 {
@@ -195,11 +245,10 @@ func (r *reader) argument(code []byte, addr uint64) {
 			if form.relative {
 				value = addr + uint64(after) + uint64(int64(int32(value)))
 			}
-			if _, ok := r.f.Offset(value, 2); ok {
-				r.add(value)
-				return
+			if _, ok := r.f.Offset(value, size); ok {
+				return value, true
 			}
 		}
 	}
-	r.complete = false
+	return 0, false
 }

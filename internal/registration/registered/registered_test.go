@@ -53,7 +53,7 @@ func (l library) build() []byte {
 	segment(0, elf.PtLoad, 0, end)
 	segment(1, elf.PtDynamic, dynamicAt, 0x80)
 	put(dynamicAt, elf.DtSymtab, symbolsAt, elf.DtStrtab, stringsAt, elf.DtStrsz, 0x40, elf.DtRela, relocationsAt, elf.DtRelaSize, elf.RelaSize)
-	name := function
+	name := registerFunction
 	if l.other != "" {
 		name = l.other
 	}

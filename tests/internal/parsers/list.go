@@ -44,6 +44,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
 	"github.com/rules-offload/rules_offload/internal/prune"
 	"github.com/rules-offload/rules_offload/internal/registration/register"
+	"github.com/rules-offload/rules_offload/internal/registration/registered"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
@@ -443,8 +444,8 @@ func samePackage(data []byte, images []offloadbinary.Image) error {
 		if !bytes.Equal(data[from:from+size], images[i].Content.Mapped(guard.Inside)) || uint16(images[i].Kind) != le.Uint16(entry) || uint16(images[i].Offload) != le.Uint16(entry[2:]) {
 			return fmt.Errorf("image %d of %d bytes differs from what the entry states", i, images[i].Content.Len())
 		}
-		if int(le.Uint64(entry[16:])) != len(images[i].Strings) {
-			return fmt.Errorf("image %d has %d properties, the entry states %d", i, len(images[i].Strings), le.Uint64(entry[16:]))
+		if int(le.Uint64(entry[16:])) != len(images[i].Properties) {
+			return fmt.Errorf("image %d has %d properties, the entry states %d", i, len(images[i].Properties), le.Uint64(entry[16:]))
 		}
 	}
 	return nil
@@ -533,7 +534,7 @@ func identify(data []byte) error {
 		return fmt.Errorf("%v, of 64 bytes %v", f, object.Identify(data[:64]))
 	}
 	offloadbinary.KindOfData(data)
-	prune.MayHaveCode(data)
+	prune.MayHaveCode(content.Memory(data))
 	for _, is := range []func([]byte) bool{ar.Is, bitcode.Is, bundle.Is, ccob.Is, codeobject.Is, cubin.Is, elfedit.Is, kpack.Is, offloadbinary.Is, ptx.Is, spirv.Is} {
 		is(data)
 	}
@@ -668,12 +669,18 @@ func readHost(data []byte) error {
 	if err := serious(err); err != nil {
 		return err
 	}
-	f, err := elfedit.Parse(content.Memory(data))
-	if err != nil {
-		return serious(err)
-	}
-	if w, err := prune.Wrappers(f); err == nil && len(w) > len(data) {
+	code := registered.Find(content.Memory(data))
+	if w := code.Wrappers; len(w) > len(data) {
 		return fmt.Errorf("%d wrappers", len(w))
+	}
+	for i := range code.Regions {
+		r := &code.Regions[i]
+		r.Alone()
+		for k, b := range r.Bundles {
+			if b.Offset < 0 || b.Offset >= r.End(k) || r.End(k) > r.Content.Len() {
+				return fmt.Errorf("section %q: bundle %d at 0x%x to 0x%x", r.Name, k, b.Offset, r.End(k))
+			}
+		}
 	}
 	return nil
 }

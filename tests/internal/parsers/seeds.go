@@ -171,7 +171,7 @@ func packages() [][]byte {
 	image := func(arch, body string) offloadbinary.Image {
 		return offloadbinary.Image{
 			Kind: offloadbinary.Object, Offload: offloadbinary.HIP, Content: content.Memory([]byte(body)),
-			Strings: []offloadbinary.String{{Key: "triple", Value: "amdgcn-amd-amdhsa"}, {Key: "arch", Value: arch}},
+			Properties: offloadbinary.Properties{{Key: "triple", Value: "amdgcn-amd-amdhsa"}, {Key: "arch", Value: arch}},
 		}
 	}
 	one := []offloadbinary.Image{image("gfx906", "one")}
