@@ -3,7 +3,6 @@ package installation
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"path"
 	"strings"
 
@@ -89,11 +88,11 @@ func (p *treePrune) record(name string, text []byte, changed map[string]bool) ([
 			different = true
 			continue
 		case changed[file] && row.Hash != "":
-			body, err := p.content(file)
+			sum, size, err := p.sum(file)
 			if err != nil {
 				return nil, err
 			}
-			row.Hash, row.Size, different = wheel.Hash(sha256.Sum256(body)), int64(len(body)), true
+			row.Hash, row.Size, different = wheel.Hash(sum), size, true
 		}
 		kept = append(kept, row)
 	}

@@ -22,6 +22,8 @@ type SplitTreeReport struct {
 	Files    []engine.KpackSplitReport `json:"files"`
 	Archives []engine.KpackArchiveFile `json:"archives"`
 	Warnings []string                  `json:"warnings"`
+	// Unsplit is the number of libraries and programs that were copied with their device code.
+	Unsplit int `json:"unsplit"`
 }
 
 // SplitTree splits the libraries and programs in a directory. Input and Output are directories, Dir is one in
@@ -75,6 +77,7 @@ func (w *treeSplit) run(ctx context.Context) error {
 			w.report.SizeAfter += e.Size
 		}
 		if why[i] != "" {
+			w.report.Unsplit++
 			w.report.Warnings = append(w.report.Warnings, w.input+"/"+e.Path+": copied: "+why[i])
 		}
 	}

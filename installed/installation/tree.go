@@ -2,7 +2,9 @@ package installation
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -178,7 +180,19 @@ func (t *treeCopy) copy(input *files.Input, out *files.Outputs, name string) err
 	return err
 }
 
-// content returns the bytes of a file of the new directory.
+// sum returns the SHA-256 sum and the size of a file of the new directory.
+func (t *treeCopy) sum(name string) (sum [sha256.Size]byte, size int64, err error) {
+	f, err := os.Open(filepath.Join(t.tree.Dir(), filepath.FromSlash(name)))
+	if err != nil {
+		return sum, 0, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	size, err = io.Copy(h, f)
+	return [sha256.Size]byte(h.Sum(nil)), size, err
+}
+
+// content returns the bytes of a small file of the new directory.
 func (t *treeCopy) content(name string) ([]byte, error) {
 	return os.ReadFile(filepath.Join(t.tree.Dir(), filepath.FromSlash(name)))
 }

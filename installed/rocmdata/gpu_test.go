@@ -1,6 +1,9 @@
 package rocmdata
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestGPU(t *testing.T) {
 	for name, want := range map[string]string{
@@ -51,4 +54,20 @@ func TestInFamily(t *testing.T) {
 			t.Errorf("%s in %s: %t", test.processor, test.family, got)
 		}
 	}
+}
+
+// FuzzGPU checks that a GPU is always a part of the path, with its mode after a colon.
+func FuzzGPU(f *testing.F) {
+	for _, name := range []string{"lib/rocblas/library/gfx90a-xnack+/a.dat", "aotriton.images/amd-gfx11xx/a", "miopen/db/gfx942130.kdb", "library/gfx", "a!b/library/gfx942.co", "libMIOpenCK_gfx942.so.1"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		gpu := GPU(name)
+		if gpu == "" {
+			return
+		}
+		if processor, _, _ := strings.Cut(gpu, ":"); !strings.HasPrefix(gpu, "gfx") || !strings.Contains(name, processor) {
+			t.Errorf("%q: got %q", name, gpu)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package verb
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/installed/installation"
@@ -216,7 +217,11 @@ func (f *kpackSplitFlags) runTree(call *invocation) error {
 	for _, a := range report.Archives {
 		call.print("%s: %d %s, %d bytes", a.File, a.Entries, printable.Noun(a.Entries, "code object"), a.Size)
 	}
-	call.print("%s: %d -> %d bytes in %d %s, %d of them split", report.Output, report.SizeBefore, report.SizeAfter, report.Count, printable.Noun(report.Count, "file"), len(report.Files))
+	line := fmt.Sprintf("%s: %d -> %d bytes in %d %s, %d of them split", report.Output, report.SizeBefore, report.SizeAfter, report.Count, printable.Noun(report.Count, "file"), len(report.Files))
+	if report.Unsplit > 0 {
+		line += fmt.Sprintf(", %d copied with device code", report.Unsplit)
+	}
+	call.print("%s", line)
 	return nil
 }
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/installed/coverage"
 )
 
 // Ask which of two GPUs find code in a bundle with code for gfx90a.
