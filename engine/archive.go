@@ -6,13 +6,14 @@ import (
 	"path/filepath"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/bitcode"
 	"github.com/rules-offload/rules_offload/internal/check"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // ArchiveOptions are the options of Archive.
@@ -29,12 +30,13 @@ type ArchiveOptions struct {
 // Archive writes bundles and bundled objects to an archive: a library with code
 // for several devices. Members have the base names of their files. With Check,
 // the error for entries that must not be in one bundle is a *MemberConflictError.
-func (s *Session) Archive(ctx context.Context, opt ArchiveOptions) error {
+func (s *Session) Archive(ctx context.Context, opt ArchiveOptions) (err error) {
+	defer guard.Into(&err)()
 	return s.transform(ctx, opt.Inputs, func(inputs []*files.Input, out *files.Outputs) error {
 		members := make([]ar.NewMember, len(inputs))
 		for i, input := range inputs {
 			members[i] = ar.NewMember{Name: filepath.Base(opt.Inputs[i]), Data: input.All()}
-			if data := input.Bytes(); !opt.Check && opt.Read.Warn != nil && object.Identify(data) == object.Unknown {
+			if data := input.Mapped(guard.Inside); !opt.Check && opt.Read.Warn != nil && object.Identify(data) == object.Unknown {
 				opt.Read.Warn(fmt.Errorf("%s: not a bundle or an object: found %s", opt.Inputs[i], check.Format(data)))
 			}
 		}
@@ -61,7 +63,7 @@ func (s *Session) Archive(ctx context.Context, opt ArchiveOptions) error {
 // index sets the symbols of a member that is an object. A file that only begins
 // like an object gets none.
 func index(m *ar.NewMember) {
-	data := m.Data.Bytes()
+	data := m.Data.Mapped(guard.Inside)
 	// The symbols of ELF files show whether they are objects.
 	if !bitcode.Is(data) && !object.Identify(data).IsELF() && !object.IsObject(data) {
 		return

@@ -9,9 +9,10 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // BundleEntry is an entry of a bundle to write.
@@ -61,7 +62,8 @@ type BundleResult struct {
 // must not be in one bundle is that of target.CheckTargets, for an unknown type a
 // *bundle.FileTypeError, and for a bundle that exceeds the limits of its container
 // version a *ccob.LimitError.
-func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, error) {
+func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (_ BundleResult, err error) {
+	defer guard.Into(&err)()
 	var result BundleResult
 	ids := make([]target.ID, len(opt.Entries))
 	for i, e := range opt.Entries {
@@ -97,7 +99,7 @@ func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, 
 			}
 			pieces := []content.Part{{Content: content.Memory(plain.Bytes())}}
 			return s.compress(ctx, output, pieces, opt.Compress, &result)
-		case opt.Type == bundle.ObjectType && host >= 0 && object.IsObject(items[host].Content.Bytes()):
+		case opt.Type == bundle.ObjectType && host >= 0 && object.IsObject(items[host].Content.Mapped(guard.Inside)):
 			result.Sections = true
 			if opt.DryRun {
 				return nil
@@ -146,8 +148,8 @@ func (s *Session) writeLayout(ctx context.Context, output *files.Output, layout 
 	}
 	return s.budget.Each(ctx, len(contents), func(_ context.Context, i int) error {
 		c := &contents[i]
-		s.meter.expect(c.Content.Len())
-		defer s.meter.add(c.Content.Len())
+		s.meter.Expect(c.Content.Len())
+		defer s.meter.Add(c.Content.Len())
 		return output.CopyAt(c.Content, c.Offset)
 	})
 }
@@ -156,14 +158,14 @@ func (s *Session) writeLayout(ctx context.Context, output *files.Output, layout 
 func (s *Session) compress(ctx context.Context, output content.Sink, pieces []content.Part, c *Compression, result *BundleResult) error {
 	start := time.Now()
 	for _, p := range pieces {
-		s.meter.expect(p.Content.Len())
+		s.meter.Expect(p.Content.Len())
 	}
 	stats, err := ccob.Encode(ctx, output, pieces, ccob.EncodeOptions{
 		Version: c.Version,
 		Level:   ccob.LevelOf(c.Level),
 		Frames:  c.Frames,
 		Budget:  s.budget,
-		Done:    s.meter.add,
+		Done:    s.meter.Add,
 	})
 	result.Compressed, result.Duration = &stats, time.Since(start)
 	return err

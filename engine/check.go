@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/check"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // CheckOptions are the options of Check.
@@ -30,6 +30,7 @@ type CheckOptions struct {
 // warnings name properties of a correct bundle that keep some programs from reading
 // it.
 func (s *Session) Check(ctx context.Context, opt CheckOptions) (warnings []error, err error) {
+	defer guard.Into(&err)()
 	err = s.transform(ctx, []string{opt.Input}, func(inputs []*files.Input, out *files.Outputs) error {
 		bundle := inputs[0]
 		items, contents, err := s.openEntries(opt.Entries)
@@ -39,12 +40,12 @@ func (s *Session) Check(ctx context.Context, opt CheckOptions) (warnings []error
 		}
 		checks := check.Options{MaxSize: opt.MaxSize, Linked: opt.Linked, DeviceCode: opt.DeviceCode}
 		for i, item := range items {
-			checks.Entries = append(checks.Entries, check.Entry{ID: item.ID, Name: opt.Entries[i].Input, Content: item.Content.Bytes()})
+			checks.Entries = append(checks.Entries, check.Entry{ID: item.ID, Name: opt.Entries[i].Input, Content: item.Content.Mapped(guard.Inside)})
 		}
 		var result check.Result
 		err = guard.Faults(func() error {
-			return s.budget.WithBytes(ctx, check.Memory(bundle.Bytes()), func(context.Context) error {
-				result = check.Bundle(bundle.Bytes(), checks)
+			return s.budget.WithBytes(ctx, check.Memory(bundle.Mapped(guard.Inside)), func(context.Context) error {
+				result = check.Bundle(bundle.Mapped(guard.Inside), checks)
 				return nil
 			})
 		})

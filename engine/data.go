@@ -8,13 +8,13 @@ import (
 	"io"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/check"
+	"github.com/rules-offload/rules_offload/internal/devicecode/ptx"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/guard"
-	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/ptx"
-	"github.com/rules-offload/rules_offload/internal/register"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // DataOptions are the options of Data. Either Input and Output, or Header, or all
@@ -41,7 +41,8 @@ type DataOptions struct {
 // a header that declares it, for programs that load it from memory
 // (hipModuleLoadData). It appends the zero byte that CUDA requires after PTX;
 // the size does not include that byte.
-func (s *Session) Data(ctx context.Context, opt DataOptions) error {
+func (s *Session) Data(ctx context.Context, opt DataOptions) (err error) {
+	defer guard.Into(&err)()
 	if err := register.CheckIdentifier(opt.Symbol); err != nil {
 		return err
 	}
@@ -76,7 +77,7 @@ func (s *Session) Data(ctx context.Context, opt DataOptions) error {
 		}
 		return in(input, guard.Contain(func() error {
 			d.Content = input.All()
-			data := d.Content.Bytes()
+			data := d.Content.Mapped(guard.Inside)
 			if err := loadable(data); err != nil {
 				return err
 			}

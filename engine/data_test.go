@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 )
 
 const ptxText = "// comment\n.version 7.0\n.target sm_70\n"

@@ -6,12 +6,13 @@ import (
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/elf"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // EmbedOptions are the options of Embed.
@@ -27,7 +28,8 @@ type EmbedOptions struct {
 // it already has. They are stored in the section where device linkers look for
 // them and where clang's -fembed-offload-object puts them (clang's
 // ClangOffloadPackager documentation).
-func (s *Session) Embed(ctx context.Context, opt EmbedOptions) error {
+func (s *Session) Embed(ctx context.Context, opt EmbedOptions) (err error) {
+	defer guard.Into(&err)()
 	return s.transform(ctx, append([]string{opt.Input}, opt.Binaries...), func(inputs []*files.Input, out *files.Outputs) error {
 		host := inputs[0]
 		edits, err := untypedOffloading(host.All())
@@ -51,8 +53,8 @@ func (s *Session) Embed(ctx context.Context, opt EmbedOptions) error {
 
 // checkOffloadBinaries checks that c consists of offload binaries.
 func checkOffloadBinaries(c content.Content) error {
-	if !offloadbinary.Is(c.Bytes()) {
-		return fmt.Errorf("found %s, expected an offload binary", check.Format(c.Bytes()))
+	if !offloadbinary.Is(c.Mapped(guard.Inside)) {
+		return fmt.Errorf("found %s, expected an offload binary", check.Format(c.Mapped(guard.Inside)))
 	}
 	for _, err := range offloadbinary.Parse(c, offloadbinary.Options{}) {
 		if err != nil {
@@ -67,14 +69,14 @@ func checkOffloadBinaries(c content.Content) error {
 // only: some linkers fail if sections of both types have the same name.
 func untypedOffloading(c content.Content) (object.Edits, error) {
 	var edits object.Edits
-	format := object.Identify(c.Bytes())
+	format := object.Identify(c.Mapped(guard.Inside))
 	if format != object.ELFRelocatable && format != object.COFFObject {
 		if format == object.Unknown {
 			return edits, errors.New("found a file of an unknown format, expected an ELF or COFF object")
 		}
 		return edits, fmt.Errorf("found %s, expected an ELF or COFF object", format)
 	}
-	file, err := object.Parse(c.Bytes())
+	file, err := object.Parse(c.Mapped(guard.Inside))
 	if err != nil || !format.IsELF() {
 		return edits, err
 	}

@@ -14,11 +14,10 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
-	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/session"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Config configures a Session. The zero value is valid.
@@ -59,19 +58,6 @@ type Session struct {
 	meter  *Meter
 }
 
-func init() {
-	session.Files = func(s any) *files.Root { return s.(*Session).files }
-	session.Budget = func(s any) *budget.Budget { return s.(*Session).budget }
-	session.SetBudget = func(s any, b *budget.Budget) { s.(*Session).budget = b }
-	session.Describe = func(ctx context.Context, s any, f *images.File) ([]*images.DeviceImage, []kernels.Image, error) {
-		file, err := s.(*Session).kernels(ctx, f, InspectOptions{})
-		if err != nil {
-			return nil, nil, err
-		}
-		return file.Found, file.Images, nil
-	}
-}
-
 // New returns a Session.
 func New(c Config) *Session {
 	root := files.NewRoot(c.Dir)
@@ -84,14 +70,21 @@ func New(c Config) *Session {
 	return &Session{files: root, budget: c.Budget, meter: c.Meter}
 }
 
-// OpenFile opens an input of the request. The error is that of the operating system, see package
-// io/fs, or about a file that is not an input.
-func (s *Session) OpenFile(name string) (images.Input, error) {
-	in, err := s.files.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	return in, nil
+// Files returns the files of the Session, for operations of other packages: it opens inputs, and writes
+// outputs all or none. Names are those of the request.
+func (s *Session) Files() *files.Root { return s.files }
+
+// Budget returns the budget of the Session; nil means the default of budget.Budget.
+func (s *Session) Budget() *budget.Budget { return s.budget }
+
+// Meter returns the Meter of the Session, which can be nil.
+func (s *Session) Meter() *Meter { return s.meter }
+
+// WithBudget returns a Session with the files of s and another budget.
+func (s *Session) WithBudget(b *budget.Budget) *Session {
+	limited := *s
+	limited.budget = b
+	return &limited
 }
 
 // Output is a file for WriteFiles.
@@ -101,7 +94,8 @@ type Output struct {
 }
 
 // WriteFiles writes files that are outputs of the request, all of them or none.
-func (s *Session) WriteFiles(ctx context.Context, outputs ...Output) error {
+func (s *Session) WriteFiles(ctx context.Context, outputs ...Output) (err error) {
+	defer guard.Into(&err)()
 	return s.write(ctx, func(out *files.Outputs) error {
 		for _, o := range outputs {
 			if _, err := out.WriteFile(o.Name, func(file *files.Output) error { return o.Write(file) }); err != nil {
@@ -120,9 +114,10 @@ func (s *Session) Context(ctx context.Context) context.Context {
 
 // Open opens a file and finds the device images in it, see package images. The
 // File is valid until its Close. Open fails if the file cannot be opened, with an
-// error of type *files.Error where the system gives the reason; the methods of
+// error of type [*files.Error] where the system gives the reason; the methods of
 // the File report faults of the content.
-func (s *Session) Open(ctx context.Context, name string, opt images.Options) (*images.File, error) {
+func (s *Session) Open(ctx context.Context, name string, opt images.Options) (_ *images.File, err error) {
+	defer guard.Into(&err)()
 	input, err := s.files.Open(name)
 	if err != nil {
 		return nil, err

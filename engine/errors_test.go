@@ -62,7 +62,7 @@ func TestErrors(t *testing.T) {
 			return err
 		}, as[*target.DuplicateError]},
 		{"an image without a file", func(s *Session) error {
-			_, err := s.Pack(ctx, PackOptions{Output: "out", Images: [][]offloadbinary.String{ParseProperties("kind=hip")}})
+			_, err := s.Pack(ctx, PackOptions{Output: "out", Images: []offloadbinary.Properties{ParseProperties("kind=hip")}})
 			return err
 		}, func(err error) bool { return errors.Is(err, ErrNoFile) }},
 		{"no device code", func(s *Session) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // workspace returns a session in a new directory with two code objects, and a
@@ -102,12 +103,12 @@ func ExampleSession_Unbundle() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	input, err := s.OpenFile("gpu.co")
+	input, err := s.Files().Open("gpu.co")
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer input.Close()
-	fmt.Printf("%q\n", input.All().Bytes())
+	fmt.Printf("%q\n", input.All().Mapped(guard.Inside))
 	// Output: "\x7fELF code for gfx942"
 }
 
@@ -160,7 +161,7 @@ func ExampleSession_Open() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Printf("%q\n", contents.Get(0).Bytes())
+		fmt.Printf("%q\n", contents.Get(0).Mapped(guard.Inside))
 		contents.Close()
 	}
 	// Output:

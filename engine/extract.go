@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/bitcode"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Extraction describes a file for Extract to write.
@@ -27,6 +28,7 @@ type Extraction struct {
 // new archives whose symbols could not be read, which therefore are not in the
 // index.
 func (s *Session) Extract(ctx context.Context, f *images.File, extractions []Extraction) (warnings []error, err error) {
+	defer guard.Into(&err)()
 	err = s.write(ctx, func(out *files.Outputs) error {
 		for len(extractions) > 0 {
 			some := extractions[:min(openOutputs, len(extractions))]
@@ -109,7 +111,7 @@ func (s *Session) extractArchive(ctx context.Context, f *images.File, output *fi
 // Bitcode that cannot be read gets none, with a warning. As in LLVM's archive
 // writer, other objects that cannot be read are an error.
 func addSymbols(member *ar.NewMember) (warning, err error) {
-	data := member.Data.Bytes()
+	data := member.Data.Mapped(guard.Inside)
 	member.Symbols, member.Object, err = memberSymbols(data)
 	if err != nil {
 		err = fmt.Errorf("'%s': %w", member.Name, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/check"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Selection selects the images to extract, with stricter rules than LLVM's
@@ -22,7 +23,7 @@ type Selection struct {
 	// Properties are those of an offload binary, and kind, triple, arch, id (of
 	// a bundle entry), member, section and format. The property file names the
 	// output.
-	Requests [][]offloadbinary.String
+	Requests []offloadbinary.Properties
 	// Dir is the directory for images without a file name in a request. Their
 	// names consist of the input's name and their target.
 	Dir   string
@@ -32,13 +33,14 @@ type Selection struct {
 }
 
 // Choose returns the extractions that a Selection makes from an open file.
-func (s *Selection) Choose(f *images.File) ([]Extraction, error) {
+func (s *Selection) Choose(f *images.File) (_ []Extraction, err error) {
+	defer guard.Into(&err)()
 	all, err := f.Unwrapped()
 	if err != nil {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: no device images: found %s", s.Input, check.Format(f.Content().Bytes()))
+		return nil, fmt.Errorf("%s: no device images: found %s", s.Input, check.Format(f.Content().Mapped(guard.Inside)))
 	}
 	if len(s.Requests) == 0 {
 		all = slices.DeleteFunc(all, func(e *images.DeviceImage) bool { return e.Offload == "host" })
@@ -54,7 +56,7 @@ func (s *Selection) Choose(f *images.File) ([]Extraction, error) {
 }
 
 // request appends the extractions of a request.
-func (s *Selection) request(to []Extraction, request []offloadbinary.String, all []*images.DeviceImage) ([]Extraction, error) {
+func (s *Selection) request(to []Extraction, request offloadbinary.Properties, all []*images.DeviceImage) ([]Extraction, error) {
 	var output string
 	var wanted []string
 	for _, p := range request {
@@ -129,7 +131,7 @@ func extension(e *images.DeviceImage) string {
 }
 
 // has reports whether an image has all the properties.
-func has(e *images.DeviceImage, properties []offloadbinary.String) bool {
+func has(e *images.DeviceImage, properties offloadbinary.Properties) bool {
 	for _, p := range properties {
 		has := false
 		switch p.Key {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // For any content of a file, listing and extracting end without a panic, in memory limited by the

@@ -7,10 +7,10 @@ import (
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/codeobject"
-	"github.com/rules-offload/rules_offload/internal/cubin"
-	"github.com/rules-offload/rules_offload/internal/guard"
-	"github.com/rules-offload/rules_offload/internal/ptx"
+	"github.com/rules-offload/rules_offload/internal/devicecode/cubin"
+	"github.com/rules-offload/rules_offload/internal/devicecode/ptx"
+	"github.com/rules-offload/rules_offload/internal/elf/codeobject"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // InspectOptions are the options of Inspect and InspectAll: what is read of each image. The zero
@@ -44,7 +44,8 @@ type DeviceFile struct {
 // that is a code object is also an image, and so are the code objects of a kpack
 // archive. Each compressed bundle is decoded once, in sequence. Faults of the
 // content are of type *images.PlaceError.
-func (s *Session) Inspect(ctx context.Context, name string, opt InspectOptions) (*DeviceFile, error) {
+func (s *Session) Inspect(ctx context.Context, name string, opt InspectOptions) (_ *DeviceFile, err error) {
+	defer guard.Into(&err)()
 	f, err := s.Open(ctx, name, images.Options{})
 	if err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func (s *Session) Inspect(ctx context.Context, name string, opt InspectOptions) 
 		file, _, err := s.inspect(ctx, f)
 		return file, err
 	}
-	file, err := s.kernels(ctx, f, opt)
+	file, err := s.Describe(ctx, f, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +64,8 @@ func (s *Session) Inspect(ctx context.Context, name string, opt InspectOptions) 
 
 // InspectAll is Inspect for files and directories, with kernels and the hashes of images. In a
 // directory, files without device code are skipped; a directory without any device code is an error.
-func (s *Session) InspectAll(ctx context.Context, inputs []string, opt InspectOptions) ([]*DeviceFile, error) {
+func (s *Session) InspectAll(ctx context.Context, inputs []string, opt InspectOptions) (_ []*DeviceFile, err error) {
+	defer guard.Into(&err)()
 	opt.Hash = true
 	var all []*DeviceFile
 	for _, input := range inputs {
@@ -134,7 +136,7 @@ func (s *Session) inspect(ctx context.Context, f *images.File) (file *DeviceFile
 	if len(found) == 0 {
 		self := f.Self()
 		err := guard.Contain(func() error {
-			if describeCodeObject(self, f.Content().Bytes()) {
+			if describeCodeObject(self, f.Content().Mapped(guard.Inside)) {
 				found = append(found, self)
 			}
 			return nil

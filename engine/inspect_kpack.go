@@ -6,8 +6,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/kpack"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // kpackCode are the code objects of a kpack archive. Those that entries share are one.
@@ -19,7 +19,7 @@ type kpackCode struct {
 // readKpack returns the code objects of a kpack archive, and for other files nil.
 func readKpack(f *images.File) (*kpackCode, error) {
 	data := f.Content()
-	if !kpack.Is(data.Bytes()) {
+	if !kpack.Is(data.Mapped(guard.Inside)) {
 		return nil, nil
 	}
 	var archive *kpack.Archive
@@ -60,7 +60,7 @@ func (d *describer) describeKpack(ctx context.Context, code *kpackCode) error {
 				return d.wrap(i, err)
 			}
 			defer memory.Release()
-			return guard.Contain(func() error { return d.image(i, body.Bytes()) })
+			return guard.Contain(func() error { return d.image(i, body.Mapped(guard.Inside)) })
 		}()
 		if err != nil {
 			return err

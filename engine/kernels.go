@@ -15,6 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/limits"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // maxKernels is the largest number of kernels read from a file, a limit for
@@ -22,8 +23,9 @@ import (
 // about ten thousand.
 const maxKernels = 1 << 20
 
-// kernels describes the images in an open file with their kernels, without demangled names.
-func (s *Session) kernels(ctx context.Context, f *images.File, opt InspectOptions) (*DeviceFile, error) {
+// Describe describes the device images in an open file, and always their kernels, without demangled names.
+func (s *Session) Describe(ctx context.Context, f *images.File, opt InspectOptions) (_ *DeviceFile, err error) {
+	defer guard.Into(&err)()
 	file, code, err := s.inspect(ctx, f)
 	if err != nil {
 		return nil, err
@@ -91,7 +93,7 @@ func (d *describer) describe(ctx context.Context) error {
 	}
 	err := d.session.budget.Each(ctx, len(plain), func(_ context.Context, k int) error {
 		content, _ := d.file.Found[plain[k]].Plain()
-		return d.image(plain[k], content.Bytes())
+		return d.image(plain[k], content.Mapped(guard.Inside))
 	})
 	if err != nil {
 		return err

@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/kpack"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // KpackFile describes an archive, or a library or program whose code is in archives. Either Archive
@@ -77,6 +77,7 @@ type KpackWrapper struct {
 
 // KpackList describes archives, and libraries and programs that have a marker.
 func (s *Session) KpackList(ctx context.Context, names []string) (list []KpackFile, err error) {
+	defer guard.Into(&err)()
 	err = s.readKpacks(names, func(input *files.Input, a *kpack.Archive, h *kpack.Host) {
 		if h != nil {
 			list = append(list, KpackFile{Host: describeHost(input.Name(), h)})
@@ -100,7 +101,7 @@ func (s *Session) readKpacks(names []string, fn func(input *files.Input, a *kpac
 			var a *kpack.Archive
 			var h *kpack.Host
 			var err error
-			if kpack.Is(input.Bytes()) {
+			if kpack.Is(input.Mapped(guard.Inside)) {
 				a, err = kpack.Parse(input.All())
 			} else {
 				h, err = kpack.ParseHost(input.All())
@@ -161,6 +162,7 @@ type KpackExtractOptions struct {
 
 // KpackExtract writes code objects of an archive to files and returns their names.
 func (s *Session) KpackExtract(ctx context.Context, opt KpackExtractOptions) (written []string, err error) {
+	defer guard.Into(&err)()
 	err = s.transform(ctx, []string{opt.Input}, func(inputs []*files.Input, out *files.Outputs) error {
 		input := inputs[0]
 		a, err := kpack.Parse(input.All())
@@ -262,6 +264,7 @@ type KpackProblem struct {
 // individually and against each other. The error is about the first problem that
 // is not a warning.
 func (s *Session) KpackVerify(ctx context.Context, names []string) (problems []KpackProblem, err error) {
+	defer guard.Into(&err)()
 	v := kpack.Verifier{Budget: s.budget}
 	err = s.readKpacks(names, func(input *files.Input, a *kpack.Archive, h *kpack.Host) {
 		if a != nil {

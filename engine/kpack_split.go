@@ -9,10 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // KpackSplitOptions are the options of KpackSplit.
@@ -67,6 +68,7 @@ type KpackArchiveFile struct {
 // KpackSplit writes a library without its device code, and archives with the
 // device code.
 func (s *Session) KpackSplit(ctx context.Context, opt KpackSplitOptions) (report KpackSplitReport, err error) {
+	defer guard.Into(&err)()
 	err = s.transform(ctx, []string{opt.Input}, func(inputs []*files.Input, out *files.Outputs) error {
 		report, err = s.splitTo(ctx, inputs[0], out, opt)
 		return err
@@ -84,7 +86,7 @@ func checkGroup(group string) error {
 
 // kpackFile returns the name of the archive of a target.
 func kpackFile(dir, group, arch string) string {
-	return dir + "/" + group + "_" + arch + kpack.Extension
+	return dir + "/" + KpackName(group, arch)
 }
 
 // splitTo writes the parts of a library in a transaction.
@@ -97,7 +99,7 @@ func (s *Session) splitTo(ctx context.Context, input *files.Input, out *files.Ou
 		name = path.Base(filepath.ToSlash(opt.Output))
 	}
 	if opt.SearchPath == "" {
-		if opt.SearchPath, err = searchPath(opt.Output, opt.Dir, opt.Group); err != nil {
+		if opt.SearchPath, err = KpackSearchPath(opt.Output, opt.Dir, opt.Group); err != nil {
 			return report, err
 		}
 	}
@@ -167,9 +169,9 @@ func (s *Session) splitCode(ctx context.Context, input *files.Input, opt KpackSp
 	return write(split)
 }
 
-// searchPath returns the path of archives relative to the directory of a
+// KpackSearchPath returns the path of archives in dir relative to the directory of a
 // library.
-func searchPath(output, dir, group string) (string, error) {
+func KpackSearchPath(output, dir, group string) (string, error) {
 	rel, err := filepath.Rel(filepath.Dir(output), dir)
 	if err != nil {
 		return "", fmt.Errorf("cannot make a path from %s to %s; specify the search path: %w", filepath.Dir(output), dir, err)
@@ -195,6 +197,8 @@ func (s *Session) writeLinked(input *files.Input, out *files.Outputs, output str
 type KpackMergeOptions struct {
 	Input, Output string
 	Archives      []string
+	// MayBeEmpty permits that no archive has code for the library. Its bundles are then empty.
+	MayBeEmpty bool
 	MergeSettings
 }
 
@@ -207,13 +211,14 @@ type MergeSettings struct {
 
 // KpackMerge writes a library with the device code that archives contain for
 // it.
-func (s *Session) KpackMerge(ctx context.Context, opt KpackMergeOptions) error {
+func (s *Session) KpackMerge(ctx context.Context, opt KpackMergeOptions) (err error) {
+	defer guard.Into(&err)()
 	return s.transform(ctx, append([]string{opt.Input}, opt.Archives...), func(inputs []*files.Input, out *files.Outputs) error {
 		h, err := kpack.ParseHost(inputs[0].All())
 		if err != nil {
 			return in(inputs[0], err)
 		}
-		o := kpack.MergeOptions{Compress: opt.Compress, Level: opt.Level, Budget: s.budget}
+		o := kpack.MergeOptions{Compress: opt.Compress, Level: opt.Level, MayBeEmpty: opt.MayBeEmpty, Budget: s.budget}
 		for _, input := range inputs[1:] {
 			a, err := kpack.Parse(input.All())
 			if err != nil {

@@ -4,10 +4,10 @@ import (
 	"context"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // ListOptions are the options of List.
@@ -37,7 +37,8 @@ type ListedEntry struct {
 // bundles if the file has several. Only headers are read. For an archive, it
 // returns the entries of the members. With an error, it returns the entries
 // before the fault.
-func (s *Session) List(ctx context.Context, opt ListOptions) ([]ListedEntry, error) {
+func (s *Session) List(ctx context.Context, opt ListOptions) (_ []ListedEntry, err error) {
+	defer guard.Into(&err)()
 	input, err := s.files.Open(opt.Input)
 	if err != nil {
 		return nil, err
@@ -77,7 +78,7 @@ func (s *Session) List(ctx context.Context, opt ListOptions) ([]ListedEntry, err
 func detectType(input *files.Input) (t bundle.FileType, err error) {
 	t = bundle.ObjectType
 	err = guard.Faults(func() error {
-		if ar.Is(input.Bytes()) {
+		if ar.Is(input.Mapped(guard.Inside)) {
 			t = bundle.ArchiveType
 		}
 		return nil

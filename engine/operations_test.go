@@ -162,7 +162,7 @@ func TestPack(t *testing.T) {
 				}
 				for _, img := range p.Images {
 					line := img.Kind.String() + " " + img.Offload.String() + " ["
-					for i, p := range img.Strings {
+					for i, p := range img.Properties {
 						if i > 0 {
 							line += " "
 						}

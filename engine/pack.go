@@ -7,9 +7,9 @@ import (
 	"path"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // PackOptions are the options of Pack.
@@ -18,10 +18,10 @@ type PackOptions struct {
 	// ParseProperties. Two keys are not stored as strings: file, which lists
 	// files, separated by commas, to pack with the same properties; and kind, the
 	// offload kind, where an unknown value means none.
-	Images [][]offloadbinary.String
-	// Version of the container: 1, 2 or 3; 0 means 1.
+	Images []offloadbinary.Properties
+	// Version of the container, from 1 to offloadbinary.NewestVersion; 0 means offloadbinary.DefaultVersion.
 	Version int
-	// Compress, if not nil, compresses the container, which is of version 3.
+	// Compress, if not nil, compresses the container, which is of version offloadbinary.CompressedVersion.
 	Compress *offloadbinary.Compression
 	Output   string
 	// LLVM derives the format of an image from its file name, unless it is
@@ -36,11 +36,12 @@ var ErrNoFile = errors.New("an image has no file; add file=PATH to its propertie
 // Pack writes an offload binary and returns the names of images whose format
 // the container has no number for.
 func (s *Session) Pack(ctx context.Context, opt PackOptions) (unknown []string, err error) {
+	defer guard.Into(&err)()
 	if opt.Version == 0 {
-		opt.Version = 1
+		opt.Version = offloadbinary.DefaultVersion
 	}
-	if opt.Compress != nil && opt.Version != 3 {
-		return nil, fmt.Errorf("an offload binary of version %d cannot be compressed, expected version 3", opt.Version)
+	if opt.Compress != nil && opt.Version != offloadbinary.CompressedVersion {
+		return nil, fmt.Errorf("an offload binary of version %d cannot be compressed, expected version %d", opt.Version, offloadbinary.CompressedVersion)
 	}
 	var images []offloadbinary.Image
 	for _, properties := range opt.Images {
@@ -57,7 +58,7 @@ func (s *Session) Pack(ctx context.Context, opt PackOptions) (unknown []string, 
 			img := common
 			img.Content = input.All()
 			err = guard.Faults(func() error {
-				img.Kind = imageKind(name, input.Bytes(), opt)
+				img.Kind = imageKind(name, input.Mapped(guard.Inside), opt)
 				return nil
 			})
 			if err != nil {
@@ -86,7 +87,7 @@ func (s *Session) Pack(ctx context.Context, opt PackOptions) (unknown []string, 
 
 // packed returns the fields that images with the given properties share, and
 // the names of their files.
-func packed(properties []offloadbinary.String, version int) (common offloadbinary.Image, names []string, err error) {
+func packed(properties offloadbinary.Properties, version int) (common offloadbinary.Image, names []string, err error) {
 	keys := make([]string, len(properties))
 	for i, p := range properties {
 		keys[i] = p.Key
@@ -98,7 +99,7 @@ func packed(properties []offloadbinary.String, version int) (common offloadbinar
 		case "kind":
 			common.Offload, _ = offloadbinary.ParseOffloadKind(p.Value)
 		default:
-			common.Strings = append(common.Strings, p)
+			common.Properties = append(common.Properties, p)
 		}
 	}
 	if names == nil {
@@ -126,8 +127,8 @@ func imageKind(name string, data []byte, opt PackOptions) offloadbinary.ImageKin
 // ParseProperties parses KEY=VALUE,…. A key without an equals sign has an empty
 // value. The values of a repeated key are joined by commas, at the position of
 // the first.
-func ParseProperties(text string) []offloadbinary.String {
-	var properties []offloadbinary.String
+func ParseProperties(text string) offloadbinary.Properties {
+	var properties offloadbinary.Properties
 	index := map[string]int{}
 	for _, part := range strings.Split(text, ",") {
 		key, value, _ := strings.Cut(part, "=")
@@ -136,7 +137,7 @@ func ParseProperties(text string) []offloadbinary.String {
 			continue
 		}
 		index[key] = len(properties)
-		properties = append(properties, offloadbinary.String{Key: key, Value: value})
+		properties = append(properties, offloadbinary.Property{Key: key, Value: value})
 	}
 	return properties
 }

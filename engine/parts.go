@@ -6,7 +6,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // CompressPart, CompressPlan and Assemble write a compressed bundle in steps that
@@ -24,7 +25,8 @@ type PartOptions struct {
 }
 
 // CompressPart compresses some entries of a bundle.
-func (s *Session) CompressPart(ctx context.Context, opt PartOptions) error {
+func (s *Session) CompressPart(ctx context.Context, opt PartOptions) (err error) {
+	defer guard.Into(&err)()
 	return s.transform(ctx, opt.Inputs, func(inputs []*files.Input, out *files.Outputs) error {
 		pieces := make([]content.Part, len(inputs))
 		pos := int64(0)
@@ -63,14 +65,15 @@ type CompressPlanOptions struct {
 
 // CompressPlan writes the plan of a compressed binary bundle. Equal contents are not
 // shared.
-func (s *Session) CompressPlan(ctx context.Context, opt CompressPlanOptions) error {
+func (s *Session) CompressPlan(ctx context.Context, opt CompressPlanOptions) (err error) {
+	defer guard.Into(&err)()
 	items, inputs, err := s.openEntries(opt.Entries)
 	defer closeAll(inputs)
 	if err != nil {
 		return err
 	}
 	for _, item := range items {
-		s.meter.expect(item.Content.Len())
+		s.meter.Expect(item.Content.Len())
 	}
 	layout, err := bundle.NewLayout(items, bundle.Options{Align: max(1, opt.Align)})
 	if err != nil {
@@ -81,7 +84,7 @@ func (s *Session) CompressPlan(ctx context.Context, opt CompressPlanOptions) err
 			Level:  ccob.LevelOf(opt.Level),
 			Frames: opt.Frames,
 			Budget: s.budget,
-			Done:   s.meter.add,
+			Done:   s.meter.Add,
 		})
 	})
 }
@@ -95,7 +98,8 @@ type AssembleOptions struct {
 }
 
 // Assemble writes a compressed bundle from its plan and its parts.
-func (s *Session) Assemble(ctx context.Context, opt AssembleOptions) error {
+func (s *Session) Assemble(ctx context.Context, opt AssembleOptions) (err error) {
+	defer guard.Into(&err)()
 	return s.transform(ctx, append([]string{opt.Plan}, opt.Parts...), func(inputs []*files.Input, out *files.Outputs) error {
 		plan, err := ccob.ParsePlan(inputs[0].All())
 		if err != nil {

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // PruneOptions are the options of Prune.
@@ -23,6 +24,11 @@ type PruneOptions struct {
 	// IgnoreMissing turns names in Keep that are missing into warnings, and copies a
 	// file without device code.
 	IgnoreMissing bool
+	// OneOfSeveral means that names that are missing are expected, because another file can have them.
+	OneOfSeveral bool
+	// KeepEmpty permits that a library, program, object or archive loses all of its device code. The file
+	// keeps empty bundles. Without it, and for other files, that is an EmptyError.
+	KeepEmpty bool
 	// DryRun writes nothing.
 	DryRun bool
 	// Verify checks that a linked ELF file conforms to the format before the
@@ -35,6 +41,35 @@ type PruneReplacement struct{ Name, File string }
 
 // ErrNoDeviceCode reports a file without device code.
 var ErrNoDeviceCode = prune.ErrNoDeviceCode
+
+// EmptyError reports a file of which no device code would remain.
+type EmptyError struct {
+	Stored []string // the entry IDs in the file, each once
+	text   string
+}
+
+// Error returns the entries of the file.
+func (e *EmptyError) Error() string { return e.text }
+
+// UnsupportedError reports a file of which it is unknown whether it has device code.
+type UnsupportedError struct{ Err error }
+
+// Error returns the reason.
+func (e *UnsupportedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *UnsupportedError) Unwrap() error { return e.Err }
+
+// pruneError returns an error of package prune with the types of this package.
+func pruneError(err error) error {
+	if e, ok := errors.AsType[*prune.EmptyError](err); ok {
+		return &EmptyError{e.Stored, err.Error()}
+	}
+	if _, ok := errors.AsType[*prune.UnsupportedError](err); ok {
+		return &UnsupportedError{err}
+	}
+	return err
+}
 
 // PruneReport describes the changes to a file. Sizes are in bytes.
 type PruneReport struct {
@@ -99,28 +134,36 @@ func (r *PruneReport) Architectures() (kept, all []string) {
 // Prune writes a copy of a file with device code removed, replaced, or
 // compressed differently.
 func (s *Session) Prune(ctx context.Context, opt PruneOptions) (report PruneReport, err error) {
+	defer guard.Into(&err)()
 	input, err := s.files.Open(opt.Input)
 	if err != nil {
 		return report, err
 	}
 	defer input.Close()
+	err = s.write(ctx, func(out *files.Outputs) error {
+		report, err = s.PruneFile(ctx, input, out, opt)
+		return err
+	})
+	return report, err
+}
+
+// PruneFile is Prune for a file that is open, and for outputs that appear together. It ignores Input of the
+// options.
+func (s *Session) PruneFile(ctx context.Context, input *files.Input, out *files.Outputs, opt PruneOptions) (report PruneReport, err error) {
+	defer guard.Into(&err)()
 	o, replacements, err := s.pruneOptions(&opt)
 	defer closeAll(replacements)
 	if err != nil {
 		return report, err
 	}
-	err = s.write(ctx, func(out *files.Outputs) error {
-		report, err = s.pruneTo(ctx, input, out, opt.Output, o, opt.Verify)
-		return err
-	})
-	return report, err
+	return s.pruneTo(ctx, input, out, opt.Output, o, opt.Verify)
 }
 
 // pruneOptions opens the replacements of a call.
 func (s *Session) pruneOptions(opt *PruneOptions) (o prune.Options, replacements []*files.Input, err error) {
 	o = prune.Options{
 		Keep: opt.Keep, Drop: opt.Drop, Compress: opt.Compress, Decompress: opt.Decompress, Level: opt.Level,
-		IgnoreMissing: opt.IgnoreMissing, DryRun: opt.DryRun, Budget: s.budget,
+		IgnoreMissing: opt.IgnoreMissing, OneOfSeveral: opt.OneOfSeveral, KeepEmpty: opt.KeepEmpty, DryRun: opt.DryRun, Budget: s.budget,
 	}
 	for _, r := range opt.Replace {
 		file, err := s.files.Open(r.File)
@@ -140,7 +183,7 @@ func (s *Session) pruneTo(ctx context.Context, input *files.Input, out *files.Ou
 		return s.copyTo(input, out, output, "no device code in the file", o.DryRun)
 	}
 	if err != nil {
-		return report, in(input, err)
+		return report, in(input, pruneError(err))
 	}
 	defer work.Close()
 	layout, err := work.Layout(ctx)

@@ -1,10 +1,11 @@
 package engine
 
 import (
-	"github.com/rules-offload/rules_offload/internal/elfcheck"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/joined"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/elf/elfcheck"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/joined"
 )
 
 // checkLayout checks the structure of a linked file to be written. It ignores faults
@@ -19,7 +20,7 @@ func checkLayout(input *files.Input, layout *elfedit.Layout) error {
 		return err
 	}
 	before := make(map[elfcheck.Rule]int)
-	for _, f := range elfcheck.Check(input.Bytes()) {
+	for _, f := range elfcheck.Check(input.Mapped(guard.Inside)) {
 		before[f.Rule]++
 	}
 	var findings []elfcheck.Finding

@@ -10,14 +10,16 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/limits"
-	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/register"
-	"github.com/rules-offload/rules_offload/internal/registerir"
+	"github.com/rules-offload/rules_offload/internal/llvm/dialect"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
+	"github.com/rules-offload/rules_offload/internal/registration/registerir"
+	"github.com/rules-offload/rules_offload/internal/registration/runtimes"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // RegisterOptions are the options of Register.
@@ -25,8 +27,8 @@ type RegisterOptions struct {
 	Kind offloadbinary.OffloadKind
 	// Triple is the host triple: x86-64 or AArch64 with ELF, or x86-64 Windows.
 	Triple string
-	// Release is the release whose SYCL runtime is called, see
-	// target.Release.RegistersSYCLBinaries, and which reads the bitcode of IR.
+	// Release is the release whose SYCL runtime is called, and which reads the bitcode of IR. From
+	// LLVM 23 on, that runtime registers an offload binary, not each image.
 	Release target.Release
 	// Images are files with device images: for OpenMP any number of images and
 	// offload binaries, where each image is registered; for HIP and CUDA one fat
@@ -35,7 +37,7 @@ type RegisterOptions struct {
 	Output string
 
 	// Entries is the section of the offload entries that are registered with the
-	// images; if empty, embedding.EntriesSection.
+	// images; if empty, llvm_offload_entries.
 	Entries string
 	// KeepEntries are host objects whose offload entries linkers must keep,
 	// even lld with --gc-sections.
@@ -66,7 +68,8 @@ type RegisterOptions struct {
 
 // Register writes a registration object like that of clang-linker-wrapper from
 // LLVM 22.
-func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
+func (s *Session) Register(ctx context.Context, opt RegisterOptions) (err error) {
+	defer guard.Into(&err)()
 	machine, coff, err := register.HostMachine(opt.Triple)
 	if err != nil && !opt.IR {
 		return err
@@ -89,7 +92,7 @@ func (s *Session) register(ctx context.Context, machine uint16, coff bool, input
 	for _, host := range hosts {
 		var keep []string
 		err := guard.Contain(func() (err error) {
-			keep, err = register.EntrySymbols(host.Bytes())
+			keep, err = register.EntrySymbols(host.Mapped(guard.Inside))
 			return err
 		})
 		if err != nil {
@@ -102,11 +105,15 @@ func (s *Session) register(ctx context.Context, machine uint16, coff bool, input
 		return err
 	}
 	defer memory.Release()
-	r := register.Registration{Kind: opt.Kind, Package: opt.Kind == offloadbinary.SYCL && opt.Release.RegistersSYCLBinaries()}
+	runtime := runtimes.Of(opt.Kind)
+	if runtime == nil {
+		return fmt.Errorf("unknown kind %d", opt.Kind)
+	}
+	r := register.Registration{Kind: opt.Kind, Package: runtime.Form == runtimes.OffloadBinary && dialect.Of(opt.Release).SYCLBinaries}
 	for _, input := range inputs {
 		images, err := r.ReadImages(input.All())
-		if err == nil && opt.Check && (opt.Kind == offloadbinary.HIP || opt.Kind == offloadbinary.CUDA) {
-			err = loadable(input.Bytes())
+		if err == nil && opt.Check && runtime.Form == runtimes.FatBinary {
+			err = loadable(input.Mapped(guard.Inside))
 		}
 		if err == nil {
 			err = s.verifyCompressed(ctx, input.All())
@@ -143,7 +150,7 @@ func (s *Session) reserveInflated(ctx context.Context, inputs []*files.Input) (*
 	}
 	for _, input := range inputs {
 		err := guard.Contain(func() error {
-			if !offloadbinary.Is(input.Bytes()) {
+			if !offloadbinary.Is(input.Mapped(guard.Inside)) {
 				return nil
 			}
 			for _, err := range offloadbinary.Parse(input.All(), offloadbinary.Options{Inflate: add}) {
@@ -177,7 +184,7 @@ func (s *Session) holdFatBinary(machine uint16, inputs []*files.Input, out *file
 		}
 		unused = !referenced
 	}
-	if offloadbinary.Is(inputs[0].Bytes()) {
+	if offloadbinary.Is(inputs[0].Mapped(guard.Inside)) {
 		return in(inputs[0], errors.New("found an offload binary, expected a fat binary, which the runtime of hip loads"))
 	}
 	output, err := out.Create(opt.Output)
@@ -196,7 +203,7 @@ func (s *Session) refersTo(name, symbol string) (found bool, err error) {
 	}
 	defer host.Close()
 	err = guard.Contain(func() error {
-		f, err := object.Parse(host.Bytes())
+		f, err := object.Parse(host.Mapped(guard.Inside))
 		if err != nil {
 			return err
 		}
@@ -226,7 +233,8 @@ type RequireOptions struct {
 
 // Require writes an object that makes the link of a program fail unless the
 // program defines certain symbols, see RegisterOptions.Define.
-func (s *Session) Require(ctx context.Context, opt RequireOptions) error {
+func (s *Session) Require(ctx context.Context, opt RequireOptions) (err error) {
+	defer guard.Into(&err)()
 	machine, coff, err := register.HostMachine(opt.Triple)
 	if err != nil {
 		return err
@@ -243,17 +251,17 @@ func (s *Session) Require(ctx context.Context, opt RequireOptions) error {
 // verifyCompressed checks the bundles in c as unbundling would, if c begins with
 // a compressed bundle.
 func (s *Session) verifyCompressed(ctx context.Context, c content.Content) error {
-	if !ccob.Is(c.Bytes()) {
+	if !ccob.Is(c.Mapped(guard.Inside)) {
 		return nil
 	}
-	for extent, err := range ccob.Walk(c.Bytes(), bundle.End) {
+	for extent, err := range ccob.Walk(c.Mapped(guard.Inside), bundle.End) {
 		if err != nil {
 			return err
 		}
 		if extent.Header == nil {
 			continue
 		}
-		reader, err := ccob.Open(c.Slice(extent.Offset, extent.End-extent.Offset).Bytes(), ccob.Options{Budget: s.budget})
+		reader, err := ccob.Open(c.Slice(extent.Offset, extent.End-extent.Offset).Mapped(guard.Inside), ccob.Options{Budget: s.budget})
 		if err == nil {
 			err = reader.Verify(ctx)
 		}

@@ -4,8 +4,9 @@ import (
 	"context"
 	"path"
 
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // SplitDebugOptions are the options of SplitDebug.
@@ -18,7 +19,8 @@ type SplitDebugOptions struct {
 
 // SplitDebug moves the debug information of a linked ELF file to another file. Debuggers find it by the last part of its
 // name, which is in the section .gnu_debuglink of Output with a checksum.
-func (s *Session) SplitDebug(ctx context.Context, opt SplitDebugOptions) error {
+func (s *Session) SplitDebug(ctx context.Context, opt SplitDebugOptions) (err error) {
+	defer guard.Into(&err)()
 	return s.transform(ctx, []string{opt.Input}, func(inputs []*files.Input, out *files.Outputs) error {
 		output, err := out.Create(opt.Output)
 		if err != nil {

@@ -8,9 +8,10 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // UnbundleRequest requests the entry for a target.
@@ -86,9 +87,10 @@ func (e *MissingError) Error() string {
 // that of target.CheckTargets for targets that contradict each other, a
 // *MissingError for targets that no entry matches, ErrEntryID for an entry ID that
 // cannot be read, a *bundle.FileTypeError for an unknown type, a *ccob.Error for a
-// damaged compressed bundle, an *ar.FormatError for a damaged archive, and a
-// *MemberConflictError with Check.
-func (s *Session) Unbundle(ctx context.Context, opt UnbundleOptions) (UnbundleResult, error) {
+// damaged compressed bundle, and a *MemberConflictError with Check. Errors for damaged
+// archives have no exported type; their messages say what is wrong.
+func (s *Session) Unbundle(ctx context.Context, opt UnbundleOptions) (_ UnbundleResult, err error) {
+	defer guard.Into(&err)()
 	var result UnbundleResult
 	ids := make([]target.ID, len(opt.Requests))
 	for i, r := range opt.Requests {
@@ -140,7 +142,7 @@ func (s *Session) unbundle(ctx context.Context, f *images.File, source *images.S
 					continue
 				}
 			}
-			s.meter.expect(entries[i].Size)
+			s.meter.Expect(entries[i].Size)
 			copies = append(copies, images.Copy{Image: entries[i], To: s.meter.watch(output)})
 		}
 		return f.Copy(ctx, copies)

@@ -9,10 +9,10 @@ import (
 	"sync"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // unbundleArchive writes an archive for each target with all entries of the
@@ -214,7 +214,7 @@ func (s *Session) writeArchives(ctx context.Context, lists [][]ar.NewMember, req
 		}
 		return s.budget.Each(ctx, len(requests), func(ctx context.Context, i int) error {
 			for _, m := range lists[i] {
-				s.meter.expect(m.Data.Len())
+				s.meter.Expect(m.Data.Len())
 			}
 			return ar.Write(ctx, s.meter.watch(outputs[i]), lists[i])
 		})

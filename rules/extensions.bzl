@@ -7,8 +7,12 @@ register_toolchains("@offload_system_clang//:all")
 ```
 
 The repositories `offload_system_clang`, `offload_programs` and `offload_native` always exist; Bazel fetches them when they
-are used. Tags declare additional repositories, or replace `offload_system_clang`. Only tags of the root module are used. See
+are used. Tags declare additional repositories, or replace `offload_system_clang`. `bazel mod tidy` writes the call of `use_repo`. See
 [Toolchains](../toolchains.md).
+
+A module that others depend on can also have tags. If several modules declare the same name, the tag of the root module is used
+for all of them; without one, the tags must be equal. `from_source` and a tag for `offload_system_clang` only have an effect in the
+root module.
 """
 
 load("//rules/private:bazel_version.bzl", "bazel_version")
@@ -52,6 +56,9 @@ _STRIP_PREFIXES = {
 _FLAGS_ATTRS = {
     "compile_flags": attr.string_list(
         doc = "Additional flags for every device compilation, e.g. `-mcode-object-version=5` for device libraries before ROCm 6.3.",
+    ),
+    "facts": attr.string_dict(
+        doc = "What the compiler does, instead of what its driver answers: see [Facts](../toolchains.md#facts-about-the-compiler).",
     ),
     "host_compile_flags": attr.string_list(
         doc = "Additional flags for every compilation of host code by this clang, before those of the C++ toolchain.",
@@ -134,9 +141,11 @@ register_toolchains("@rocm_7//:all")
 ```
 """,
     attrs = ARCHIVE_ATTRS | _PLATFORM_ATTRS | _STRIP_PREFIXES | _FLAGS_ATTRS | {
+        "libraries": attr.string_list(
+            doc = "Header directories in the archive that these rules do not know, such as those of newer libraries: each is a target `@NAME//:DIRECTORY`.",
+        ),
         "name": attr.string(
-            doc = "Name of the repository, and of the compiler in the setting `//rules/settings:device_compiler`. If these rules " +
-                  "do not know the header directory of a library, its target is in `@NAME_files` and has the name of the directory; add that repository to `use_repo`.",
+            doc = "Name of the repository, and of the compiler in the setting `//rules/settings:device_compiler`.",
             mandatory = True,
         ),
         "strip_prefix": attr.string(
@@ -260,6 +269,7 @@ def _archive(tag, kind, rule, **kwargs):
         name = tag.name,
         compiler_name = tag.name,
         files = files,
+        libraries = getattr(tag, "libraries", []),
         rocm = kind == "archive_rocm",
     )
     for platform, download in downloads.items():
@@ -267,6 +277,7 @@ def _archive(tag, kind, rule, **kwargs):
             name = files[platform],
             auth_patterns = tag.auth_patterns,
             compile_flags = tag.compile_flags,
+            facts = tag.facts,
             host_compile_flags = tag.host_compile_flags,
             host_link_flags = tag.host_link_flags,
             integrity = download.integrity,
@@ -281,8 +292,7 @@ def _archive(tag, kind, rule, **kwargs):
 
 def _rocm(tag, overlays):
     platforms = tag.platforms or [platform_name(tag.os, tag.cpu)]
-    own = [overlay for overlay in overlays if overlay.name == tag.name]
-    for overlay in own:
+    for overlay in overlays:
         if overlay.platform and overlay.platform not in platforms:
             fail("offload.overlay: {}: the tag archive_rocm is not for {}, but for {}".format(repr(tag.name), overlay.platform, ", ".join(platforms)))
         if not overlay.urls:
@@ -297,7 +307,7 @@ def _rocm(tag, overlays):
                 type = overlay.type,
                 urls = overlay.urls,
             ))
-            for overlay in own
+            for overlay in overlays
             if overlay.platform in ["", platform]
         ]
         for platform in platforms
@@ -342,44 +352,128 @@ def _default_programs(from_source):
         else:
             built_program(name = name, go = from_source[0].go if from_source else None, platform = platform)
 
+# The kinds of tags that declare repositories.
+_KINDS = ["system_clang", "archive_clang", "archive_rocm", "prebuilt"]
+
+# The kinds with a compiler.
+_COMPILERS = _KINDS[:-1]
+
+def _values(tag):
+    return {name: getattr(tag, name) for name in dir(tag)}
+
+def _declared(module):
+    """Returns the tags of a module that declare repositories.
+
+    Args:
+      module: a `bazel_module`.
+
+    Returns:
+      dict from the name of the repository to a struct: kind; tag; overlays, a list of tags; module; values, of all its attributes and overlays, to compare.
+    """
+    declared = {}
+    rocms = [tag.name for tag in module.tags.archive_rocm]
+    for overlay in module.tags.overlay:
+        if overlay.name not in rocms:
+            fail("offload.overlay: {} is not the name of a tag archive_rocm: expected {}".format(repr(overlay.name), " or ".join([repr(name) for name in rocms]) or "such a tag in the same MODULE.bazel"))
+    for kind in _KINDS:
+        for tag in getattr(module.tags, kind):
+            if tag.name in declared or tag.name in [_BAZEL, _NATIVE, _PROGRAMS]:
+                fail("offload: {} have the name {}: give each tag a different name".format("two tags" if tag.name in declared else "the extension and a tag", repr(tag.name)))
+            overlays = [overlay for overlay in module.tags.overlay if kind == "archive_rocm" and overlay.name == tag.name]
+            declared[tag.name] = struct(
+                kind = kind,
+                module = "{}@{}".format(module.name, module.version) if module.version else module.name,
+                overlays = overlays,
+                tag = tag,
+                values = [kind, _values(tag)] + [_values(overlay) for overlay in overlays],
+            )
+    return declared
+
+def _difference(one, other):
+    """Returns what differs between two tags."""
+    if one.kind != other.kind:
+        return one.kind + " and " + other.kind
+    mine, theirs = one.values[1], other.values[1]
+    return ", ".join([name for name in mine if mine[name] != theirs[name]] or ["overlays"])
+
+def _resolve(modules):
+    """Returns the tags to use of all modules, by name, as `_declared` does. The root module decides about a name that it declares."""
+    chosen = {}
+    decided = {}
+    for module in modules:
+        for name, declared in _declared(module).items():
+            if module.is_root:
+                decided[name] = declared
+            elif name == _DEFAULT or name in decided:
+                # The compiler of the machine is the choice of the root module.
+                continue
+            elif name in chosen and chosen[name].values != declared.values:
+                fail("offload.{kind}: the modules {one} and {other} declare {name} differently ({what}): declare it in the root module, whose tag is then used for both: offload.{kind}(name = {name}, ...)".format(
+                    kind = declared.kind,
+                    name = repr(name),
+                    one = chosen[name].module,
+                    other = declared.module,
+                    what = _difference(chosen[name], declared),
+                ))
+            elif name not in chosen:
+                chosen[name] = declared
+    return chosen | decided
+
+def _root_deps(module_ctx):
+    """Returns the repositories that the root module should import: those of its tags, or else the compiler of the machine.
+
+    Args:
+      module_ctx: the context of the extension.
+
+    Returns:
+      two lists of names: of its dependencies, and of those for its development only.
+    """
+    deps = []
+    dev_deps = []
+    for root in [module for module in module_ctx.modules if module.is_root]:
+        if root.name == "rules_offload":
+            # As a dependency, it needs the others; the toolchain is for its own tests.
+            return [_BAZEL, _NATIVE, _PROGRAMS], [_DEFAULT]
+        compilers = [tag for kind in _COMPILERS for tag in getattr(root.tags, kind)]
+        for tag in compilers + root.tags.prebuilt:
+            (dev_deps if module_ctx.is_dev_dependency(tag) else deps).append(tag.name)
+        if not compilers:
+            (deps if module_ctx.root_module_has_non_dev_dependency else dev_deps).append(_DEFAULT)
+    return deps, dev_deps
+
 def _offload_impl(module_ctx):
-    names = {name: "the extension and a tag" for name in [_BAZEL, _NATIVE, _PROGRAMS]}
-    from_source = []
-    for module in module_ctx.modules:
-        if not module.is_root:
-            continue
-        tags = module.tags
-        from_source.extend(tags.from_source)
-        for tag in tags.system_clang + tags.archive_clang + tags.archive_rocm + tags.prebuilt:
-            if tag.name in names:
-                fail("offload: {} have the name {}: give each tag a different name".format(names[tag.name], repr(tag.name)))
-            names[tag.name] = "two tags"
-        for overlay in tags.overlay:
-            if overlay.name not in [tag.name for tag in tags.archive_rocm]:
-                fail("offload.overlay: {} is not the name of a tag archive_rocm: expected {}".format(repr(overlay.name), " or ".join([repr(tag.name) for tag in tags.archive_rocm]) or "such a tag in the same MODULE.bazel"))
-        for tag in tags.system_clang:
+    tags = _resolve(module_ctx.modules)
+    for declared in tags.values():
+        tag = declared.tag
+        if declared.kind == "system_clang":
             system_clang(
                 name = tag.name,
                 compile_flags = tag.compile_flags,
                 compiler_name = tag.name,
+                facts = tag.facts,
                 host_compile_flags = tag.host_compile_flags,
                 host_link_flags = tag.host_link_flags,
                 link_flags = tag.link_flags,
                 path = tag.path,
                 rocm_path = tag.rocm_path,
             )
-        for tag in tags.archive_clang:
+        elif declared.kind == "archive_clang":
             _archive(tag, "archive_clang", archive_clang)
-        for tag in tags.archive_rocm:
-            _rocm(tag, tags.overlay)
-        for tag in tags.prebuilt:
+        elif declared.kind == "archive_rocm":
+            _rocm(tag, declared.overlays)
+        else:
             _prebuilt_program(tag)
-    _default_programs(from_source)
+    _default_programs([tag for module in module_ctx.modules if module.is_root for tag in module.tags.from_source])
     bazel_version(name = _BAZEL)
     native_repository(name = _NATIVE)
-    if _DEFAULT not in names:
+    if _DEFAULT not in tags:
         system_clang(name = _DEFAULT, compiler_name = _DEFAULT)
-    return module_ctx.extension_metadata(reproducible = True)
+    deps, dev_deps = _root_deps(module_ctx)
+    return module_ctx.extension_metadata(
+        reproducible = True,
+        root_module_direct_deps = deps,
+        root_module_direct_dev_deps = dev_deps,
+    )
 
 offload = module_extension(
     implementation = _offload_impl,

@@ -21,7 +21,7 @@ def offload_image(*, kind, triple, target_id, file, label, debug_info = None):
     """Describes a device image, which is a file with code for one target.
 
     Args:
-      kind: offload kind: `hip`, `hipv4`, `openmp`, `cuda`, `sycl` or `host`.
+      kind: offload kind, such as `hip`, `hipv4`, `openmp` or `host`.
       triple: target triple in standard form, e.g. `amdgcn-amd-amdhsa-`
         (four fields; the environment of amdhsa is empty).
       target_id: target ID, e.g. `gfx90a:xnack+`; empty for host images.

@@ -7,8 +7,9 @@ import (
 )
 
 // workRequest is a message of Bazel, see worker_protocol.proto in internal/testing/workerproto. The two messages
-// are encoded and decoded here, and not with package proto: its descriptors would be read at each start
-// of a program that imports this package.
+// are encoded and decoded here, and not with package proto, whose descriptors would be read at each start of a
+// program that imports this package. Package protowire, which has only the encoding, imports a package that
+// reads and hashes parts of the program file before main: 0.09 ms of each start.
 type workRequest struct {
 	Request
 	cancel bool
@@ -49,7 +50,7 @@ type field struct {
 // decodeRequest decodes a request. Unknown fields are skipped; of a field that appears twice, the last
 // value counts.
 func decodeRequest(data []byte) (*workRequest, error) {
-	m := &workRequest{Request: Request{Inputs: make(map[string][]byte)}}
+	m := new(workRequest)
 	err := fields(data, func(f field) error {
 		switch {
 		case f.tag == 1 && f.wire == wireBytes:
@@ -72,18 +73,17 @@ func decodeRequest(data []byte) (*workRequest, error) {
 
 // input adds an input. Its digest is not copied.
 func (m *workRequest) input(data []byte) error {
-	var path string
-	var digest []byte
+	var in Input
 	err := fields(data, func(f field) error {
 		switch {
 		case f.tag == 1 && f.wire == wireBytes:
-			path = string(f.bytes)
+			in.Path = string(f.bytes)
 		case f.tag == 2 && f.wire == wireBytes:
-			digest = f.bytes[:len(f.bytes):len(f.bytes)]
+			in.Digest = f.bytes[:len(f.bytes):len(f.bytes)]
 		}
 		return nil
 	})
-	m.Inputs[path] = digest
+	m.Inputs = append(m.Inputs, in)
 	return err
 }
 

@@ -127,7 +127,7 @@ func TestRequestFields(t *testing.T) {
 	want := &worker.Request{
 		ID:         -5,
 		Arguments:  []string{"bundle", "", "-o=größe", "no UTF-8: \xff\xfe"},
-		Inputs:     map[string][]byte{"a.o": []byte("abcd"), "no/digest": nil},
+		Inputs:     []worker.Input{{Path: "a.o", Digest: []byte("abcd")}, {Path: "no/digest"}},
 		SandboxDir: "__sandbox/1/_main",
 		Verbosity:  10,
 	}

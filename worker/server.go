@@ -196,10 +196,13 @@ func (s *server) admit(m *workRequest, size int64) {
 }
 
 // cancelRequest cancels the oldest request with an id that is not yet cancelled, if there is
-// one. Each of the others has its own cancellation.
+// one. Each of the others has its own cancellation. A stopped server has cancelled all of them.
 func (s *server) cancelRequest(id int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.stopped {
+		return
+	}
 	i := slices.IndexFunc(s.active[id], func(c *call) bool { return !c.cancelled })
 	if i < 0 {
 		return
@@ -396,7 +399,10 @@ func (s *server) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
-	s.queue.Init()
+	for e := s.queue.Front(); e != nil; e = s.queue.Front() {
+		s.queue.Remove(e)
+		s.release(e.Value.(*call))
+	}
 	for _, calls := range s.active {
 		for _, c := range calls {
 			c.cancel()
@@ -405,6 +411,7 @@ func (s *server) stop() {
 			}
 		}
 	}
+	clear(s.active)
 	s.settle()
 	s.changed.Broadcast()
 }

@@ -46,14 +46,12 @@ type Request struct {
 	// Bazel reuses numbers.
 	ID int32
 
-	// Arguments are the command line arguments, @files already expanded by
-	// Bazel (package flagfile does the same for other ways to run).
+	// Arguments are the command line arguments. Bazel has replaced each argument
+	// @FILE of the action with the lines of that file.
 	Arguments []string
 
-	// Inputs has every file the request may read, by its path as Bazel names
-	// it, without SandboxDir. The values are digests: opaque, possibly empty.
-	// It is never nil.
-	Inputs map[string][]byte
+	// Inputs are all files the request may read, in the order of the request.
+	Inputs []Input
 
 	// SandboxDir is the directory, relative to the working directory, that contains all paths
 	// of the request; empty without multiplex sandboxing.
@@ -67,6 +65,12 @@ type Request struct {
 	// Bytes past Options.MaxOutput are counted and dropped. After the request
 	// has been answered, writes fail with io.ErrClosedPipe.
 	Output io.Writer
+}
+
+// Input is a file that a request may read.
+type Input struct {
+	Path   string // as Bazel names it, without SandboxDir
+	Digest []byte // opaque, possibly empty
 }
 
 // Options are the limits of Serve. The zero value selects the defaults.

@@ -15,7 +15,6 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/cmd/offloadwrapper"
 	"github.com/rules-offload/rules_offload/internal/cmd/rocobj"
-	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 // tool returns the command line of a tool of LLVM or ROCm that offload implements, nil for other
@@ -62,8 +61,8 @@ func dropIn(name string) func(context.Context, *command.Call) int {
 		lost = rocobj.LostOutput
 	}
 	return func(ctx context.Context, call *command.Call) int {
-		out := &lateOutput{w: session.Files(call.Session).Stdout}
-		session.Files(call.Session).Stdout = out
+		out := &lateOutput{w: call.Session.Files().Stdout}
+		call.Session.Files().Stdout = out
 		code := command.Buffered(call, func(call *command.Call) int { return run(ctx, call) }, lost)
 		if code == 0 && out.err != nil {
 			return lost(call.Stderr, out.err)

@@ -18,14 +18,14 @@ import (
 	"time"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/flagfile"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+	_ "github.com/rules-offload/rules_offload/internal/cmd/stack" // grows the stack of main once
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/flagfile"
-	"github.com/rules-offload/rules_offload/internal/scratch"
-	"github.com/rules-offload/rules_offload/internal/session"
-	_ "github.com/rules-offload/rules_offload/internal/stack" // grows the stack of main once
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/scratch"
 )
 
 func main() {
@@ -97,6 +97,10 @@ func runOnce(ctx context.Context, protect func()) int {
 		LookupEnv: os.LookupEnv,
 		Color:     colors && os.Getenv("NO_COLOR") == "",
 		Protect:   protect,
+		Memory: func() int64 {
+			available, _ := availableMemory()
+			return available
+		},
 	}
 	if shows {
 		progress := startProgress(os.Stderr)
@@ -109,9 +113,8 @@ func runOnce(ctx context.Context, protect func()) int {
 		if err != nil {
 			return nil, err
 		}
-		session.Files(call.Session).MaxStream = func() int64 { return limit / streamShare }
-		session.SetBudget(call.Session, budget)
-		return call.Session, nil
+		call.Session.Files().MaxStream = func() int64 { return limit / streamShare }
+		return call.Session.WithBudget(budget), nil
 	}
 	if run != nil {
 		// Scripts read the names in files as LLVM's tools print them.
@@ -123,7 +126,7 @@ func runOnce(ctx context.Context, protect func()) int {
 		}
 		return run(call.Session.Context(ctx), call)
 	}
-	if verb.IsCompletion(call.Args) || verb.IsCompile(call.Args) {
+	if verb.IsCompletion(call.Args) || verb.RunsProgram(call.Args) {
 		return verb.Run(ctx, call)
 	}
 	if call.Args, err = flagfile.Expand(call.Args, readAll(call.Session)); err != nil {
@@ -144,7 +147,7 @@ func (closedOutput) Write([]byte) (int, error) {
 // readAll returns a function that reads a whole parameter file. Its errors do not name the file.
 func readAll(s *engine.Session) func(string) ([]byte, error) {
 	return func(name string) ([]byte, error) {
-		in, err := s.OpenFile(name)
+		in, err := s.Files().Open(name)
 		var failure *files.Error
 		switch {
 		case errors.As(err, &failure):
@@ -153,6 +156,6 @@ func readAll(s *engine.Session) func(string) ([]byte, error) {
 			return nil, err
 		}
 		defer in.Close()
-		return slices.Clone(in.All().Bytes()), nil
+		return slices.Clone(in.All().Mapped(guard.Inside)), nil
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
-	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 const (
@@ -58,7 +57,7 @@ func newBudget(limit int64, raise string) (*budget.Budget, error) {
 // newSession returns a Session whose limit of streams is a part of its budget.
 func newSession(config engine.Config) *engine.Session {
 	s := engine.New(config)
-	session.Files(s).MaxStream = func() int64 { return config.Budget.Memory() / streamShare }
+	s.Files().MaxStream = func() int64 { return config.Budget.Memory() / streamShare }
 	return s
 }
 

@@ -19,8 +19,8 @@ var initialised = map[string]string{
 // ownInitialised are the packages of this module that have code to run before main, which touches at
 // least one more page of the program.
 var ownInitialised = map[string]string{
-	"engine":         "session.Files, and an error of another package",
-	"internal/stack": "the stack of the main goroutine",
+	"engine":             "an error of another package",
+	"internal/cmd/stack": "the stack of the main goroutine",
 }
 
 const module = "github.com/rules-offload/rules_offload/"

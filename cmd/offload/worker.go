@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"time"
@@ -11,7 +10,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
-	"github.com/rules-offload/rules_offload/internal/scratch"
+	"github.com/rules-offload/rules_offload/internal/storage/scratch"
 	"github.com/rules-offload/rules_offload/worker"
 )
 
@@ -36,11 +35,15 @@ func serve(ctx context.Context, args []string) int {
 	stdout := os.Stdout
 	os.Stdout = os.Stderr // stray output must not reach Bazel as a response
 	handler := func(ctx context.Context, req *worker.Request) int {
+		inputs := make([]string, len(req.Inputs)) // not nil: without inputs, no file may be read
+		for i, in := range req.Inputs {
+			inputs[i] = in.Path
+		}
 		return verb.Run(ctx, &command.Call{
 			Name: "offload",
 			Args: append(slices.Clone(startup), req.Arguments...),
 			Session: newSession(engine.Config{
-				Dir: req.SandboxDir, Inputs: slices.AppendSeq([]string{}, maps.Keys(req.Inputs)),
+				Dir: req.SandboxDir, Inputs: inputs,
 				TempDir: os.TempDir(), Budget: budget,
 			}),
 			Stdout:    req.Output,

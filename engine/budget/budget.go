@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Budget limits the cores and the memory that all requests of a process share.
@@ -167,7 +167,8 @@ func (b *Budget) withoutCore(ctx context.Context, core *slot, fn func() error) e
 // and waits for all of them. It returns the error of the lowest index that
 // failed, independent of timing; higher indices are cancelled or not started.
 // If ctx is done first, it returns the cause of ctx as soon as the running
-// units have returned. A panic in fn becomes an error (see [guard.Contain]).
+// units have returned. A panic in fn becomes an error with the message
+// "internal error: " and its value.
 func (b *Budget) Each(ctx context.Context, n int, fn func(ctx context.Context, i int) error) error {
 	return Ordered(ctx, b, n, n,
 		func(ctx context.Context, i int) (struct{}, error) { return struct{}{}, fn(ctx, i) },

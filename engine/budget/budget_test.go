@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // soon fails the test if fn does not return in time.
@@ -346,86 +346,6 @@ func TestLimit(t *testing.T) {
 	})
 	if b.memory.free != 100 || b.memory.over != nil {
 		t.Error("something was not given back")
-	}
-}
-
-// Operations with any requests terminate and do not exceed their limits: the budget for a
-// single one, twice the budget for several together.
-func TestAccounts(t *testing.T) {
-	for _, operations := range []int{1, 6} {
-		rapid.Check(t, func(t *rapid.T) {
-			const total = 100
-			b := New(rapid.IntRange(1, 4).Draw(t, "cores"), total)
-			var used, most atomic.Int64
-			use := func(n int64) {
-				u := used.Add(n)
-				for m := most.Load(); u > m && !most.CompareAndSwap(m, u); m = most.Load() {
-				}
-			}
-			// A part holds memory, runs its parts in parallel, and reserves more memory.
-			type part struct {
-				n, more int64
-				parts   []part
-			}
-			var draw func(depth int) part
-			draw = func(depth int) part {
-				p := part{n: rapid.Int64Range(0, 60).Draw(t, "n"), more: rapid.Int64Range(0, 30).Draw(t, "more")}
-				if depth > 0 {
-					for range rapid.IntRange(0, 3).Draw(t, "parts") {
-						p.parts = append(p.parts, draw(depth-1))
-					}
-				}
-				return p
-			}
-			var run func(ctx context.Context, p part) error
-			run = func(ctx context.Context, p part) error {
-				return b.WithBytes(ctx, p.n, func(ctx context.Context) error {
-					use(p.n)
-					defer used.Add(-p.n)
-					if err := b.Each(ctx, len(p.parts), func(ctx context.Context, i int) error { return run(ctx, p.parts[i]) }); err != nil {
-						return err
-					}
-					r, err := b.Reserve(ctx, p.more)
-					if err != nil {
-						return err
-					}
-					use(p.more)
-					used.Add(-p.more)
-					r.Release()
-					return nil
-				})
-			}
-			var all []part
-			for range operations {
-				all = append(all, draw(2))
-			}
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				var wg sync.WaitGroup
-				for _, p := range all {
-					wg.Go(func() {
-						ctx := b.Account(context.Background()).Context(context.Background())
-						var limit *LimitError
-						if err := run(ctx, p); err != nil && !errors.As(err, &limit) {
-							t.Errorf("%v", err)
-						}
-					})
-				}
-				wg.Wait()
-			}()
-			select {
-			case <-done:
-			case <-time.After(20 * time.Second):
-				t.Fatal("stuck")
-			}
-			if m := most.Load(); m > 2*total {
-				t.Errorf("%d bytes at a time of %d", m, total)
-			}
-			if b.memory.free != total || b.memory.over != nil || len(b.memory.waiting) > 0 || !b.cores.TryAcquire(int64(b.ncores)) {
-				t.Errorf("not given back: %d bytes free, %d wait, over %v, cores %t", b.memory.free, len(b.memory.waiting), b.memory.over, b.cores.TryAcquire(int64(b.ncores)))
-			}
-		})
 	}
 }
 

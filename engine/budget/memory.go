@@ -13,7 +13,7 @@ type memory struct {
 	mu      sync.Mutex
 	total   int64
 	free    int64      // negative while an account holds more than the budget
-	over    *Account   // the account whose subtree may take more than is free; nil for none
+	over    *Account   // the account that may take more than is free, with those inside it; nil for none
 	waiting []*request // in the order of the requests
 
 	ask func() int64 // returns the total; nil if it is known
@@ -32,7 +32,8 @@ func (m *memory) determine() {
 
 // request is a pending request for memory.
 type request struct {
-	account *Account
+	account *Account // to which the memory belongs
+	by      *Account // of the unit of work that waits: account, or one inside it or of another operation
 	n       int64
 	scoped  bool
 	err     error         // reason of the refusal; valid after ready is closed
@@ -62,11 +63,15 @@ func (e *LimitError) Error() string {
 //
 // An operation waits for other operations only while it holds no memory, because two that
 // hold memory and wait for more could deadlock. An operation that holds memory takes what
-// it requires even if too little is free; other operations that hold memory then wait
-// until the budget is balanced again. Therefore all operations together hold at most twice
-// the budget, and a single one hardly more than the budget. An operation should first
+// it requires even if too little is free; other operations that hold memory, and its own
+// parallel units of work, then wait until the budget is balanced again or the unit of work
+// has ended. Therefore operations never deadlock, also if their units keep reservations, and
+// all of them together hold at most twice the budget. An operation should first
 // reserve the memory that it is certain to require. If calls of WithBytes run in parallel
 // inside it, all but one wait until memory is free.
+//
+// A function that WithBytes or Each calls must reserve with its own context, not with that
+// of its caller, which waits for it.
 type Account struct {
 	budget *Budget
 	parent *Account // nil for an operation
@@ -76,7 +81,7 @@ type Account struct {
 	// The fields below are guarded by the budget's memory.mu.
 	held   int64 // bytes, including all inner accounts
 	fixed  int64 // bytes by Reserve
-	scoped int   // running calls of WithBytes, including those of its units
+	scoped int   // running calls of WithBytes, including those of its units and their units
 	ended  bool  // its memory now belongs to the parent
 }
 
@@ -128,10 +133,29 @@ func (a *Account) within(outer *Account) bool {
 	return false
 }
 
-// scope returns the account that counts the WithBytes calls of a. Units share
-// one count.
-func (a *Account) scope() *Account {
-	for a.unit && a.parent != nil {
+// live returns the account that has the memory of a: a, or if it has ended, the first account around it
+// that has not. It requires memory.mu.
+func (a *Account) live() *Account {
+	for a.ended {
+		a = a.parent
+	}
+	return a
+}
+
+// count adds n to the running calls of WithBytes. Units share a count with the account that contains
+// them. It requires memory.mu.
+func (a *Account) count(n int) {
+	a.scoped += n
+	for a.unit {
+		a = a.parent
+		a.scoped += n
+	}
+}
+
+// scope returns the account whose count has the calls of WithBytes that run beside one of a, of those in
+// m.over if a is inside it: calls outside may have to wait for m.over. It requires mu.
+func (m *memory) scope(a *Account) *Account {
+	for a.unit && a != m.over {
 		a = a.parent
 	}
 	return a
@@ -139,30 +163,25 @@ func (a *Account) scope() *Account {
 
 // add adds n bytes to the memory of a. It requires memory.mu.
 func (a *Account) add(n int64, scoped bool) {
-	for a.ended {
-		a = a.parent
-	}
-	switch {
-	case !scoped:
+	a = a.live()
+	if !scoped {
 		a.fixed += n
-	case n > 0:
-		a.scope().scoped++
-	default:
-		a.scope().scoped--
 	}
 	for ; a != nil; a = a.parent {
 		a.held += n
 	}
 }
 
-// end moves what is still reserved to the parent. It requires memory.mu.
+// end moves what is still reserved to the parent. Requests of accounts around a may then be decided:
+// those that waited for a, and those that can no longer be granted. It requires memory.mu.
 func (a *Account) end() {
 	a.ended = true
-	a.parent.fixed += a.fixed
+	a.parent.live().fixed += a.fixed
 	a.fixed, a.inside = 0, 0
 	if m := &a.budget.memory; m.over == a {
-		m.over = a.parent
+		m.over = a.parent.live()
 	}
+	a.budget.serve()
 }
 
 // unit returns a context with an account for one of several parallel units of work, if
@@ -195,11 +214,15 @@ func (b *Budget) Reserve(ctx context.Context, n int64) (*Reservation, error) {
 	return b.Account(ctx).Reserve(ctx, n)
 }
 
-// Reserve is [Budget.Reserve] for an account that contains that of ctx: the memory does not
-// belong to the unit of work only.
+// Reserve is [Budget.Reserve] for an account other than that of ctx, which usually contains
+// it: the memory does not belong to the unit of work only.
 func (a *Account) Reserve(ctx context.Context, n int64) (*Reservation, error) {
 	if n = max(n, 0); n > 0 {
-		if err := a.budget.take(ctx, a, n, false); err != nil {
+		by := a
+		if h := a.budget.held(ctx); h.account != nil {
+			by = h.account
+		}
+		if err := a.budget.take(ctx, &request{account: a, by: by, n: n}); err != nil {
 			return nil, err
 		}
 	}
@@ -221,7 +244,13 @@ func (r *Reservation) GiveBack(n int64) int64 {
 	n = min(n, r.n)
 	r.n -= n
 	r.mu.Unlock()
-	r.account.budget.release(r.account, n, false)
+	if n > 0 {
+		b := r.account.budget
+		b.memory.mu.Lock()
+		defer b.memory.mu.Unlock()
+		b.giveBack(r.account, n, false)
+		b.serve()
+	}
 	return n
 }
 
@@ -234,24 +263,26 @@ func (b *Budget) WithBytes(ctx context.Context, n int64, fn func(context.Context
 	}
 	b = b.orDefault()
 	a := b.Account(ctx)
-	if err := b.take(ctx, a, n, true); err != nil {
+	r := &request{account: a, by: a, n: n, scoped: true}
+	if err := b.take(ctx, r); err != nil {
 		return err
 	}
+	a = r.account
 	inner := &Account{budget: b, parent: a, inside: n}
 	defer func() {
 		b.memory.mu.Lock()
+		defer b.memory.mu.Unlock()
+		b.giveBack(a, n, true)
 		inner.end()
-		b.memory.mu.Unlock()
-		b.release(a, n, true)
 	}()
 	h := b.held(ctx)
 	h.account = inner
 	return fn(h.context(ctx))
 }
 
-// take acquires n bytes, at least one.
-func (b *Budget) take(ctx context.Context, a *Account, n int64, scoped bool) error {
-	r := &request{account: a, n: n, scoped: scoped, ready: make(chan struct{})}
+// take acquires the memory of r, at least one byte.
+func (b *Budget) take(ctx context.Context, r *request) error {
+	r.ready = make(chan struct{})
 	if b.ask(r) {
 		return r.err
 	}
@@ -277,7 +308,7 @@ func (b *Budget) ask(r *request) bool {
 	if r.n > m.free {
 		m.determine()
 	}
-	first := !slices.ContainsFunc(m.waiting, func(w *request) bool { return w.account.operation().held == 0 })
+	first := !slices.ContainsFunc(m.waiting, func(w *request) bool { return !w.holds() })
 	if !b.decide(r, first) {
 		m.waiting = append(m.waiting, r)
 		return false
@@ -285,31 +316,53 @@ func (b *Budget) ask(r *request) bool {
 	return true
 }
 
+// holds reports whether an operation of r holds memory. It requires memory.mu.
+func (r *request) holds() bool {
+	return r.account.operation().held > 0 || r.by.operation().held > 0
+}
+
+// need returns the memory that the unit of work holds at a time with that of r, in bytes. It requires
+// memory.mu.
+func (r *request) need() int64 {
+	if r.by.within(r.account) {
+		return r.by.base() + r.n
+	}
+	return r.account.base() + r.n
+}
+
 // decide grants r if possible, rejects it if it can never be granted, and reports whether
 // it did either. first reports whether no earlier request of an operation without memory
 // is waiting. It requires memory.mu.
+//
+// Why a request that is granted never waits for one that is not: requests of m.over, and of accounts
+// inside it, wait only for calls of WithBytes inside it, whose own requests are inside it too. When
+// m.over ends, the account around it takes its place, so that what it kept counts as memory that
+// the next unit needs, and the sum of what is granted above the budget stays below it.
 func (b *Budget) decide(r *request, first bool) bool {
 	m := &b.memory
-	a := r.account
-	switch need := a.base() + r.n; {
-	case r.n > m.total || need > m.total:
+	r.account, r.by = r.account.live(), r.by.live()
+	switch need := r.need(); {
+	case need > m.total:
 		r.err = &LimitError{Need: need, Limit: m.total, Raise: b.Raise}
 		close(r.ready)
 		return true
-	case a.operation().held == 0:
+	case !r.holds():
 		if !first || r.n > m.free {
 			return false
 		}
 	case r.n <= m.free:
-	case r.scoped && a.scope().scoped > 0:
+	case m.over != nil && !r.by.within(m.over) && !r.account.within(m.over):
 		return false
-	case m.over != nil && !a.within(m.over):
+	case r.scoped && m.scope(r.by).scoped > 0:
 		return false
-	case m.over == nil:
-		m.over = a
+	default:
+		m.over = r.by
 	}
 	m.free -= r.n
-	a.add(r.n, r.scoped)
+	if r.scoped {
+		r.account.count(1)
+	}
+	r.account.add(r.n, r.scoped)
 	close(r.ready)
 	return true
 }
@@ -318,32 +371,26 @@ func (b *Budget) decide(r *request, first bool) bool {
 func (b *Budget) withdraw(r *request) {
 	m := &b.memory
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	waited := slices.Contains(m.waiting, r)
 	m.waiting = slices.DeleteFunc(m.waiting, func(w *request) bool { return w == r })
-	if waited {
-		b.serve() // requests after r may proceed
+	if !waited && r.err == nil { // it was granted
+		b.giveBack(r.account, r.n, r.scoped)
 	}
-	granted := !waited && r.err == nil
-	m.mu.Unlock()
-	if granted {
-		b.release(r.account, r.n, r.scoped)
-	}
+	b.serve() // requests after r may proceed
 }
 
-// release returns n bytes to the budget.
-func (b *Budget) release(a *Account, n int64, scoped bool) {
-	if n == 0 {
-		return
-	}
+// giveBack returns n bytes to the budget, without serving those that wait. It requires memory.mu.
+func (b *Budget) giveBack(a *Account, n int64, scoped bool) {
 	m := &b.memory
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.free += n
+	if scoped {
+		a.count(-1)
+	}
 	a.add(-n, scoped)
 	if m.free >= 0 {
 		m.over = nil
 	}
-	b.serve()
 }
 
 // serve decides all requests that can be decided. It requires memory.mu.
@@ -351,7 +398,7 @@ func (b *Budget) serve() {
 	m := &b.memory
 	first := true
 	m.waiting = slices.DeleteFunc(m.waiting, func(w *request) bool {
-		none := w.account.operation().held == 0
+		none := !w.holds()
 		if b.decide(w, first) {
 			return true
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // markers returns what comes before and after the content of an entry, up to
@@ -68,7 +69,8 @@ func ParseText(data []byte, comment string) ([]Entry, error) {
 // WriteText writes a text bundle of items, in their order, as LLVM does. It
 // rejects items that could not be read back: those that Check rejects, an ID
 // with a line break, and a content that contains an END line.
-func WriteText(sink content.Sink, items []Item, comment string) error {
+func WriteText(sink content.Sink, items []Item, comment string) (err error) {
+	defer guard.Into(&err)()
 	if err := Check(items); err != nil {
 		return err
 	}
@@ -77,7 +79,7 @@ func WriteText(sink content.Sink, items []Item, comment string) error {
 		if strings.ContainsAny(it.ID, "\r\n") { // readers take both off the end of a line
 			return fmt.Errorf("entry %d of %d: %q: an ID in a text bundle cannot have a line break", i+1, len(items), it.ID)
 		}
-		if at := bytes.Index(it.Content.Bytes(), end); at >= 0 {
+		if at := bytes.Index(it.Content.Mapped(guard.Inside), end); at >= 0 {
 			return fmt.Errorf("entry %d of %d: %s: its content has the END line of a bundle at byte 0x%x, so it could not be read back", i+1, len(items), it.ID, at+1)
 		}
 	}

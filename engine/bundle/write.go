@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Item is an entry of a bundle to write.
@@ -80,7 +81,7 @@ func NewLayout(items []Item, opt Options) (*Layout, error) {
 // size of c.
 func find(stored []content.Part, c content.Content) (content.Part, bool) {
 	for _, p := range stored {
-		if bytes.Equal(p.Content.Bytes(), c.Bytes()) {
+		if bytes.Equal(p.Content.Mapped(guard.Inside), c.Mapped(guard.Inside)) {
 			return p, true
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/files"
 )
 
 func TestWrite(t *testing.T) {

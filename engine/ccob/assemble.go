@@ -7,7 +7,8 @@ import (
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/longzstd"
+	"github.com/rules-offload/rules_offload/internal/compression/longzstd"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // placed is a part with its offset in the raw bytes and its entries.
@@ -22,7 +23,8 @@ func (p *placed) end() int64 { return p.at + p.RawSize }
 // Assemble writes the compressed bundle of a plan: the parts, in order, must have
 // exactly the entries of the plan. Of the options, Version is the container
 // version of the bundle.
-func Assemble(ctx context.Context, out content.Sink, plan *Plan, parts []*Part, o EncodeOptions) (Stats, error) {
+func Assemble(ctx context.Context, out content.Sink, plan *Plan, parts []*Part, o EncodeOptions) (_ Stats, err error) {
+	defer guard.Into(&err)()
 	s, err := newStats(o.Version, plan.index.raw)
 	if err != nil {
 		return s, err
@@ -125,7 +127,7 @@ func (plan *Plan) encodeFrame(ctx context.Context, parts []placed, start, end in
 		}
 		defer release()
 		if start == 0 {
-			copy(raw, plan.head.Bytes())
+			copy(raw, plan.head.Mapped(guard.Inside))
 		}
 		err = b.Each(ctx, len(parts), func(ctx context.Context, i int) error {
 			p := parts[i]

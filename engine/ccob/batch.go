@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"sync"
 
-	"github.com/rules-offload/rules_offload/internal/md5lanes"
+	"github.com/rules-offload/rules_offload/internal/compression/md5lanes"
 )
 
 // Batch holds the uncompressed bytes of small bundles in files that are read one after the other, such

@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // code returns n bytes that look like machine code: runs from a small vocabulary,
@@ -57,7 +58,7 @@ func plain(align int64, ids []string, contents [][]byte) ([]content.Part, []byte
 	pieces[0].Content = content.Memory(h)
 	raw := make([]byte, pos)
 	for _, p := range pieces {
-		copy(raw[p.Offset:], p.Content.Bytes())
+		copy(raw[p.Offset:], p.Content.Mapped(guard.Inside))
 	}
 	return pieces, raw
 }

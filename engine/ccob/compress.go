@@ -1,6 +1,6 @@
 package ccob
 
-import "github.com/rules-offload/rules_offload/internal/longzstd"
+import "github.com/rules-offload/rules_offload/internal/compression/longzstd"
 
 // Level is a compression level: a choice between speed and size.
 type Level uint8

@@ -15,7 +15,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rules-offload/rules_offload/engine/budget"
-	"github.com/rules-offload/rules_offload/internal/pages"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/pages"
 )
 
 // largeFrom is the smallest size of memory that is treated specially. On first use
@@ -407,7 +408,8 @@ func (r *Raw) Release() {
 
 // Decode decodes all frames in parallel and checks the raw bytes (see HashCheck).
 // The memory is reserved from the budget until the result is released.
-func (r *Reader) Decode(ctx context.Context) (*Raw, error) {
+func (r *Reader) Decode(ctx context.Context) (_ *Raw, err error) {
+	defer guard.Into(&err)()
 	raw, err := r.decode(ctx)
 	if err == nil {
 		if err = r.checkRaw(ctx, raw.data); err == nil {
@@ -524,13 +526,15 @@ func (r *Reader) checkHash(sum uint64) error {
 // Extract decodes only the data that the ranges require and writes each range to its
 // W. It decodes frames and writes ranges in parallel. If a check fails, Extract
 // returns an error, but may already have written the bytes.
-func (r *Reader) Extract(ctx context.Context, ranges []Range) error {
+func (r *Reader) Extract(ctx context.Context, ranges []Range) (err error) {
+	defer guard.Into(&err)()
 	return r.ExtractUnchecked(ctx, ranges, nil)
 }
 
 // ExtractUnchecked is Extract, except that it may leave the comparison of the hash to Options.Batch, which
 // must not be nil: failed is then called with the error, before Batch.Close returns.
-func (r *Reader) ExtractUnchecked(ctx context.Context, ranges []Range, failed func(error)) error {
+func (r *Reader) ExtractUnchecked(ctx context.Context, ranges []Range, failed func(error)) (err error) {
+	defer guard.Into(&err)()
 	proof, err := r.proofFor(true)
 	if err != nil {
 		return err

@@ -14,8 +14,9 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/joined"
-	"github.com/rules-offload/rules_offload/internal/longzstd"
+	"github.com/rules-offload/rules_offload/internal/compression/longzstd"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/joined"
 )
 
 // EncodeOptions are the options for writing.
@@ -54,7 +55,8 @@ func (s Stats) Rate() float64 { return float64(s.RawSize) / float64(s.DataSize) 
 // other files are copied. The header is first in the file, but computed last: if
 // out is a content.Space, frames are written as they are produced and the header
 // at the end; otherwise the compressed bundle is assembled in memory.
-func Encode(ctx context.Context, out content.Sink, raw []content.Part, o EncodeOptions) (Stats, error) {
+func Encode(ctx context.Context, out content.Sink, raw []content.Part, o EncodeOptions) (_ Stats, err error) {
+	defer guard.Into(&err)()
 	size, err := checkPieces(raw)
 	if err != nil {
 		return Stats{}, err

@@ -11,7 +11,8 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // onDisk returns the pieces with the contents of entries in files of root.
@@ -20,7 +21,7 @@ func onDisk(t *testing.T, root *files.Root, dir string, pieces []content.Part) [
 	list := pieces[:1:1]
 	for i, p := range pieces[1:] {
 		name := fmt.Sprint("e", i)
-		if err := os.WriteFile(filepath.Join(dir, name), p.Content.Bytes(), 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), p.Content.Mapped(guard.Inside), 0o666); err != nil {
 			t.Fatal(err)
 		}
 		in, err := root.Open(name)

@@ -10,7 +10,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/longzstd"
+	"github.com/rules-offload/rules_offload/internal/compression/longzstd"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Hasher computes the hash in the header of a compressed bundle from the raw
@@ -64,7 +65,8 @@ func hashOf(ctx context.Context, raw []byte, done func(n int64)) (uint64, error)
 // hashed so far. Bytes before and between them are zero. Files are read, not
 // mapped. Add returns an error if ctx is done, a file cannot be read, or a piece
 // is out of order.
-func (h *Hasher) Add(ctx context.Context, pieces ...content.Part) error {
+func (h *Hasher) Add(ctx context.Context, pieces ...content.Part) (err error) {
+	defer guard.Into(&err)()
 	j := hashing{h: h, pieces: pieces}
 	return j.finish(ctx)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // indexed is a bundle with an index, and where the index begins.
@@ -72,7 +73,7 @@ func TestIndexChecksEntries(t *testing.T) {
 					if err == nil || !strings.Contains(err.Error(), "the data is damaged") {
 						t.Errorf("a wrong sum is taken: %v", err)
 					}
-				} else if err != nil || !bytes.Equal(out.Bytes(), p.Content.Bytes()) {
+				} else if err != nil || !bytes.Equal(out.Bytes(), p.Content.Mapped(guard.Inside)) {
 					t.Errorf("entry at 0x%x: %v", p.Offset, err)
 				}
 			}
@@ -167,7 +168,7 @@ func TestDamage(t *testing.T) {
 
 	for name, f := range forms {
 		t.Run(name, func(t *testing.T) {
-			header := f.pieces[0].Content.Bytes()
+			header := f.pieces[0].Content.Mapped(guard.Inside)
 			data := f.data
 			step, large := max(1, len(data)/100), len(f.raw) > 1<<20
 			for i, n := 0, 0; i < len(data); i++ {
@@ -192,7 +193,7 @@ func TestDamage(t *testing.T) {
 								continue
 							}
 							var out bytes.Buffer
-							if err := r.Extract(ctx, []Range{{p.Offset, p.Content.Len(), &out}}); err == nil && !bytes.Equal(out.Bytes(), p.Content.Bytes()) {
+							if err := r.Extract(ctx, []Range{{p.Offset, p.Content.Len(), &out}}); err == nil && !bytes.Equal(out.Bytes(), p.Content.Mapped(guard.Inside)) {
 								t.Fatalf("bit %d of byte %d of %d: other bytes of an entry", bit, i, len(data))
 							}
 						}
@@ -284,7 +285,7 @@ func TestLargeSingleFrame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := r.Prefix(context.Background(), 100); err != nil || !bytes.HasPrefix(pieces[0].Content.Bytes(), b) {
+	if b, err := r.Prefix(context.Background(), 100); err != nil || !bytes.HasPrefix(pieces[0].Content.Mapped(guard.Inside), b) {
 		t.Errorf("the header: %v", err)
 	}
 	p := pieces[3]
@@ -335,7 +336,7 @@ func TestForgedIndex(t *testing.T) {
 				p := pieces[4]
 				var out bytes.Buffer
 				err = r.Extract(context.Background(), []Range{{p.Offset, p.Content.Len(), &out}})
-				if err == nil && !bytes.Equal(out.Bytes(), p.Content.Bytes()) {
+				if err == nil && !bytes.Equal(out.Bytes(), p.Content.Mapped(guard.Inside)) {
 					t.Error("other bytes")
 				}
 				if all, err := r.Decode(context.Background()); err == nil && !bytes.Equal(all.Bytes(), raw) {

@@ -3,7 +3,7 @@ package ccob
 import (
 	"context"
 
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 const (

@@ -6,6 +6,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // A compressed bundle can be assembled from parts that are compressed separately.
@@ -25,7 +26,8 @@ import (
 // EncodePart compresses the pieces and the zeros after them up to size, and writes the
 // result to out with an index. The offsets of the pieces are relative to the part. The
 // result is one zstd frame, or several if the pieces are large (see FramesAuto).
-func EncodePart(ctx context.Context, out content.Sink, pieces []content.Part, size int64, o EncodeOptions) error {
+func EncodePart(ctx context.Context, out content.Sink, pieces []content.Part, size int64, o EncodeOptions) (err error) {
+	defer guard.Into(&err)()
 	end, err := checkPieces(pieces)
 	if err != nil {
 		return err
@@ -99,17 +101,18 @@ type Part struct {
 }
 
 // ParsePart checks the structure of a part without decoding it.
-func ParsePart(c content.Content) (*Part, error) {
-	data := c.Bytes()
+func ParsePart(c content.Content) (_ *Part, err error) {
+	defer guard.Into(&err)()
+	data := c.Mapped(guard.Inside)
 	x := readIndex(data)
 	if x == nil {
 		return nil, fault(0, Other, "not a part of a compressed bundle: it does not end with an index")
 	}
 	p := &Part{RawSize: x.raw, data: c.Slice(0, int64(len(data))-x.size), index: x}
 	raw := int64(0)
-	for f, err := range frames(p.data.Bytes(), 0) {
+	for f, err := range frames(p.data.Mapped(guard.Inside), 0) {
 		if err == nil {
-			err = f.walk(p.data.Bytes())
+			err = f.walk(p.data.Mapped(guard.Inside))
 		}
 		if err != nil {
 			return nil, err
@@ -128,7 +131,7 @@ func ParsePart(c content.Content) (*Part, error) {
 
 // decode decodes the part into dst, which has its RawSize.
 func (p *Part) decode(ctx context.Context, dst []byte) error {
-	r := Reader{data: p.data.Bytes()}
+	r := Reader{data: p.data.Mapped(guard.Inside)}
 	for _, f := range p.frames {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

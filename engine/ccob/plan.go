@@ -9,6 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Plan is the output of EncodePlan:
@@ -33,7 +34,8 @@ const planTail = 24
 // EncodePlan writes the plan of a plain bundle, given as its pieces in order. The
 // first piece is the plain bundle's header. The options Level and Frames must be those
 // of the compressed bundle.
-func EncodePlan(ctx context.Context, out content.Sink, pieces []content.Part, o EncodeOptions) error {
+func EncodePlan(ctx context.Context, out content.Sink, pieces []content.Part, o EncodeOptions) (err error) {
+	defer guard.Into(&err)()
 	size, err := checkPieces(pieces)
 	if err != nil {
 		return err
@@ -114,9 +116,10 @@ func sumAndHash(ctx context.Context, pieces []content.Part, sums []uint64, done 
 }
 
 // ParsePlan checks a plan.
-func ParsePlan(c content.Content) (*Plan, error) {
+func ParsePlan(c content.Content) (_ *Plan, err error) {
+	defer guard.Into(&err)()
 	le := binary.LittleEndian
-	data := c.Bytes()
+	data := c.Mapped(guard.Inside)
 	x := readIndex(data)
 	if x == nil {
 		return nil, fault(0, Other, "not a plan of a compressed bundle: it does not end with an index")

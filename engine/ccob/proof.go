@@ -1,6 +1,10 @@
 package ccob
 
-import "context"
+import (
+	"context"
+
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
+)
 
 // A proof is a way for a Reader to check that it returns the bytes that were
 // compressed.
@@ -82,7 +86,8 @@ func (r *Reader) llvmFrame() (frame, bool) {
 }
 
 // Verify runs all checks of HashAuto and decodes the data that they require.
-func (r *Reader) Verify(ctx context.Context) error {
+func (r *Reader) Verify(ctx context.Context) (err error) {
+	defer guard.Into(&err)()
 	proof, err := r.proofFor(true)
 	if err != nil || proof == unproved {
 		return err

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 const (

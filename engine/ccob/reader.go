@@ -10,6 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/rules-offload/rules_offload/engine/budget"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // HashCheck selects how raw bytes are checked, in addition to the checks of the
@@ -144,7 +145,8 @@ const maxHead = 16 << 20
 // with an index, it returns at most the first piece, the header of the plain bundle. It
 // decodes only the data that these bytes and their check require. The result must not
 // be modified and, with Options.Batch, not used after Batch.Next.
-func (r *Reader) Prefix(ctx context.Context, n int64) ([]byte, error) {
+func (r *Reader) Prefix(ctx context.Context, n int64) (_ []byte, err error) {
+	defer guard.Into(&err)()
 	n = min(max(n, 0), r.h.RawSize)
 	proof, err := r.proofFor(false)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 var cores = budget.New(4, 1<<30)
@@ -156,7 +157,7 @@ func TestPropertyRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, p := range pieces {
-			if !bytes.Equal(out[i].Bytes(), p.Content.Bytes()) {
+			if !bytes.Equal(out[i].Bytes(), p.Content.Mapped(guard.Inside)) {
 				t.Fatalf("piece %d differs", i)
 			}
 		}

@@ -40,6 +40,15 @@ func Walk(data []byte, plainEnd func([]byte) (int64, error)) iter.Seq2[Extent, e
 	}
 }
 
+// ExtentAt returns the extent of the bundle that begins at pos, see Walk.
+func ExtentAt(data []byte, pos int64, plainEnd func([]byte) (int64, error)) (Extent, error) {
+	e, err := nextExtent(data, pos, plainEnd)
+	if err == io.EOF || err == nil && e.Offset != pos {
+		err = fmt.Errorf("byte 0x%x: no bundle begins there", pos)
+	}
+	return e, err
+}
+
 // nextExtent returns the first bundle at or after pos.
 func nextExtent(data []byte, pos int64, plainEnd func([]byte) (int64, error)) (Extent, error) {
 	for junk := false; ; {

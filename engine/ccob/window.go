@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/rules-offload/rules_offload/internal/pages"
+	"github.com/rules-offload/rules_offload/internal/storage/pages"
 )
 
 // newMemory returns n zero bytes and a function that releases them, after which

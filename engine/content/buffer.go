@@ -1,6 +1,10 @@
 package content
 
-import "io"
+import (
+	"io"
+
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
+)
 
 // Buffer is a Sink in memory. The zero value is empty and ready for use.
 type Buffer struct{ b []byte }
@@ -23,10 +27,21 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Append implements Sink. It never fails.
+// Append implements Sink. It fails only if bytes of a file cannot be read.
 func (b *Buffer) Append(c Content) error {
-	b.b = append(b.b, c.data...)
-	return nil
+	if c.file == nil {
+		b.b = append(b.b, c.data...)
+		return nil
+	}
+	n := len(b.b)
+	err := c.View(func(data []byte) error {
+		b.b = append(b.b, data...)
+		return nil
+	})
+	if err != nil {
+		b.b = b.b[:n]
+	}
+	return err
 }
 
 // Zeros implements Sink. It never fails; the caller must limit n.
@@ -43,8 +58,10 @@ func (s *WriterSink) Write(p []byte) (int, error) { return s.W.Write(p) }
 
 // Append implements Sink.
 func (s *WriterSink) Append(c Content) error {
-	_, err := s.W.Write(c.data)
-	return err
+	return guard.Faults(func() error {
+		_, err := s.W.Write(c.data)
+		return err
+	})
 }
 
 // Zeros implements Sink.

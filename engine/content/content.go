@@ -3,9 +3,17 @@
 // Contents to a Sink instead of copying them, so that the operating system can copy ranges of files.
 //
 // To write a format to any writer, pass &WriterSink{W: w}; to write it to memory, a [Buffer].
+//
+// Files can be mapped. Reading bytes of a mapping after the file was cut short, or after a disk error,
+// ends the process, unless the goroutine is prepared for it. [Content.Bytes], [Content.View], ReadAt and
+// the sinks of this package are: they return an error that names the file.
 package content
 
-import "io"
+import (
+	"io"
+
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
+)
 
 // Content is a sequence of bytes in memory or a range of an input file. Format
 // writers pass Contents instead of bytes to a Sink, so that a range of a file
@@ -22,7 +30,8 @@ type Content struct {
 func Memory(b []byte) Content { return Content{data: b} }
 
 // Of returns the bytes b, which an open file has at offset off. They can be a
-// read-only mapping of the file. Both must stay valid while the Content is in use.
+// read-only mapping of the file: the methods of Content that return errors read them from the file, or
+// convert faults. Both must stay valid while the Content is in use.
 func Of(file io.ReaderAt, b []byte, off int64) Content { return Content{b, file, off} }
 
 // File returns the file of the Content and the offset in it, or nil for memory.
@@ -31,13 +40,40 @@ func (c Content) File() (file io.ReaderAt, off int64) { return c.file, c.off }
 // Len returns the number of bytes.
 func (c Content) Len() int64 { return int64(len(c.data)) }
 
-// Bytes returns the bytes. They may be a read-only mapping, so they must not be
-// modified.
-func (c Content) Bytes() []byte { return c.data }
+// Bytes returns the bytes, which must not be modified. Those of a file are read from it into new memory,
+// so they stay valid after it is closed. The error is that of reading the file, such as a file that was cut
+// short; it is nil for bytes in memory. To read bytes of a file without copying them, see View.
+func (c Content) Bytes() ([]byte, error) {
+	if c.file == nil {
+		return c.data, nil
+	}
+	b := make([]byte, c.Len()) // unguarded: ReadAt calls the system to read
+	n, err := c.ReadAt(b, 0)
+	switch {
+	case n == len(b):
+		return b, nil
+	case err == io.EOF:
+		err = io.ErrUnexpectedEOF
+	}
+	return nil, err
+}
+
+// View calls fn with the bytes, without copying them, and returns its error. If fn reads a byte of a file
+// that can no longer be read, because the file was cut short or the disk failed, View returns an error that
+// names the file. fn must not modify the bytes, use them after it returns, or pass them to another
+// goroutine.
+func (c Content) View(fn func(b []byte) error) error {
+	return guard.Faults(func() error { return fn(c.data) })
+}
+
+// Mapped returns the bytes, which can be a read-only mapping, without protection. It is for the packages of this
+// module, which convert faults to errors at their borders: no other program can make a Token.
+func (c Content) Mapped(guard.Token) []byte { return c.data }
 
 // ReadAt implements io.ReaderAt. Bytes of a file are read from the file, so that
 // its mapping takes no memory.
 func (c Content) ReadAt(p []byte, off int64) (int, error) {
+	// unguarded: the system reads files
 	if off < 0 || off > c.Len() {
 		return 0, io.EOF
 	}
@@ -92,7 +128,7 @@ type Sink interface {
 // WriteParts writes parts, which must be in order and not overlap, with zeros between them and up
 // to size. Empty parts can have any offset.
 func WriteParts(sink Sink, parts []Part, size int64) error {
-	at := int64(0)
+	at := int64(0) // unguarded: Append of the sink has a guard
 	for _, p := range parts {
 		if p.Content.Len() == 0 {
 			continue

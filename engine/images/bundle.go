@@ -15,7 +15,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // fileType returns the type of the bundles to search for.
@@ -28,7 +29,7 @@ func (s *search) fileType() bundle.FileType {
 
 // bundleFile reads a file of a type of clang-offload-bundler.
 func (s *search) bundleFile(ctx context.Context, c content.Content, at place) error {
-	extents, err := s.extents(c.Bytes())
+	extents, err := s.extents(c.Mapped(guard.Inside))
 	if err != nil {
 		return s.fault(at, err)
 	}
@@ -95,7 +96,7 @@ func faultAtStart(data []byte) error {
 
 // bundles reads adjacent bundles, plain and compressed.
 func (s *search) bundles(ctx context.Context, c content.Content, at place) error {
-	for e, err := range ccob.Walk(c.Bytes(), bundle.End) {
+	for e, err := range ccob.Walk(c.Mapped(guard.Inside), bundle.End) {
 		if err != nil {
 			return s.fault(at, err)
 		}
@@ -104,6 +105,15 @@ func (s *search) bundles(ctx context.Context, c content.Content, at place) error
 		}
 	}
 	return nil
+}
+
+// bundleAt adds the entries of the bundle that begins at an offset of c, before end.
+func (s *search) bundleAt(ctx context.Context, c content.Content, offset, end int64, at place) error {
+	e, err := ccob.ExtentAt(c.Mapped(guard.Inside)[:end], offset, bundle.End)
+	if err != nil {
+		return s.fault(at, err)
+	}
+	return s.bundle(ctx, c, e, at)
 }
 
 // bundle adds the entries of one of the bundles in c.
@@ -123,7 +133,7 @@ func (s *search) bundle(ctx context.Context, c content.Content, e ccob.Extent, a
 		return err
 	}
 	s.source.Bundles = append(s.source.Bundles, Bundle{Size: e.End - e.Offset})
-	b, err := bundle.ParseAt(c.Bytes(), e.Offset)
+	b, err := bundle.ParseAt(c.Mapped(guard.Inside), e.Offset)
 	if err != nil {
 		return s.fault(at, err)
 	}
@@ -132,7 +142,7 @@ func (s *search) bundle(ctx context.Context, c content.Content, e ccob.Extent, a
 		image.Offset = at.base + stored.Offset
 		image.content.plain = c.Slice(stored.Offset, stored.Size)
 		if s.opt.Scope != Bundles { // not required there, and would read a page of each entry
-			image.Format = offloadbinary.KindOfData(image.content.plain.Bytes())
+			image.Format = offloadbinary.KindOfData(image.content.plain.Mapped(guard.Inside))
 		}
 	})
 }
@@ -163,7 +173,7 @@ func (s *search) nextBundle() int {
 
 // compressed adds the entries of a compressed bundle.
 func (s *search) compressed(ctx context.Context, c content.Content, e ccob.Extent, at place) error {
-	reader, err := s.open(ctx, c.Bytes()[e.Offset:e.End])
+	reader, err := s.open(ctx, c.Mapped(guard.Inside)[e.Offset:e.End])
 	if err != nil {
 		return err
 	}
@@ -230,7 +240,7 @@ func (s *search) unpacked(ctx context.Context, c content.Content, d *decoded, at
 	}
 	switch s.fileType() {
 	case bundle.ObjectType, bundle.ArchiveType:
-		if object.IsObject(c.Bytes()) {
+		if object.IsObject(c.Mapped(guard.Inside)) {
 			return s.sectionEntries(c, part, add)
 		}
 	}
@@ -239,7 +249,7 @@ func (s *search) unpacked(ctx context.Context, c content.Content, d *decoded, at
 
 // textEntries adds the entries of a text bundle.
 func (s *search) textEntries(c content.Content, comment string, part func(offset, size int64) origin, add func(*DeviceImage, int) error) error {
-	entries, err := bundle.ParseText(c.Bytes(), comment)
+	entries, err := bundle.ParseText(c.Mapped(guard.Inside), comment)
 	if err != nil || len(entries) == 0 {
 		return err
 	}
@@ -247,7 +257,7 @@ func (s *search) textEntries(c content.Content, comment string, part func(offset
 	for i, stored := range entries {
 		// An editor may have changed line ends to CR LF, also that before the END line.
 		id, changed := strings.CutSuffix(stored.ID, "\r")
-		if end := stored.Offset + stored.Size; changed && stored.Size > 0 && c.Bytes()[end-1] == '\r' {
+		if end := stored.Offset + stored.Size; changed && stored.Size > 0 && c.Mapped(guard.Inside)[end-1] == '\r' {
 			stored.Size--
 		}
 		e := &DeviceImage{Size: stored.Size, content: part(stored.Offset, stored.Size)}
@@ -262,7 +272,7 @@ func (s *search) textEntries(c content.Content, comment string, part func(offset
 
 // sectionEntries adds the entries stored as sections of an object.
 func (s *search) sectionEntries(c content.Content, part func(offset, size int64) origin, add func(*DeviceImage, int) error) error {
-	f, err := object.Parse(c.Bytes())
+	f, err := object.Parse(c.Mapped(guard.Inside))
 	if err != nil {
 		return err
 	}

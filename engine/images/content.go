@@ -9,7 +9,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Copy is an image and the destination of its content.
@@ -38,7 +39,7 @@ func (e *DeviceImage) Extent() Extent {
 	at := &e.content
 	x := Extent{Bundle: at.reader, Offset: at.offset, Size: at.length(), host: at.host}
 	if at.reader == nil {
-		x.start = unsafe.SliceData(at.plain.Bytes())
+		x.start = unsafe.SliceData(at.plain.Mapped(guard.Inside))
 	}
 	return x
 }
@@ -46,7 +47,8 @@ func (e *DeviceImage) Extent() Extent {
 // Copy writes the contents of images of f, in parallel. Each compressed bundle is
 // decoded once for all of its images. If a check fails, Copy returns an error, but
 // may already have written the bytes.
-func (f *File) Copy(ctx context.Context, copies []Copy) error {
+func (f *File) Copy(ctx context.Context, copies []Copy) (err error) {
+	defer guard.Into(&err)()
 	ctx = f.account.Context(ctx)
 	type extraction struct {
 		image  *DeviceImage // the first, for errors
@@ -69,7 +71,7 @@ func (f *File) Copy(ctx context.Context, copies []Copy) error {
 		}
 		x.ranges = append(x.ranges, ccob.Range{Offset: at.offset, Size: at.size, W: c.To})
 	}
-	err := f.budget.Each(ctx, len(direct), func(ctx context.Context, i int) error {
+	err = f.budget.Each(ctx, len(direct), func(ctx context.Context, i int) error {
 		return direct[i].Image.wrap(f.copyDirect(ctx, direct[i]))
 	})
 	if err != nil {
@@ -117,9 +119,9 @@ type Contents struct {
 // Load makes the contents of images of f readable. It decodes and checks contents
 // that are not stored uncompressed in the file, and keeps them in memory that it
 // reserves from the budget. Load all images that are required at the same time
-// with one call, because each call decodes every compressed bundle once. Bytes of
-// the file may be mapped: read them under [guard.Faults].
-func (f *File) Load(ctx context.Context, list ...*DeviceImage) (*Contents, error) {
+// with one call, because each call decodes every compressed bundle once.
+func (f *File) Load(ctx context.Context, list ...*DeviceImage) (_ *Contents, err error) {
+	defer guard.Into(&err)()
 	ctx = f.account.Context(ctx)
 	c := &Contents{list: make([]content.Content, len(list))}
 	var copies []Copy
@@ -140,7 +142,6 @@ func (f *File) Load(ctx context.Context, list ...*DeviceImage) (*Contents, error
 	if copies == nil {
 		return c, nil
 	}
-	var err error
 	if c.memory, err = f.budget.Reserve(ctx, size); err != nil {
 		return nil, err
 	}
@@ -187,12 +188,17 @@ func (e *DeviceImage) Plain() (content.Content, bool) {
 }
 
 // SameContent reports whether two images have the same bytes, as far as this can
-// be determined without decoding. Their files must be open.
+// be determined without decoding. Their files must be open. Bytes that can no longer be read are not the same.
 func SameContent(a, b *DeviceImage) bool {
 	x, plainA := a.Plain()
 	y, plainB := b.Plain()
-	if plainA && plainB {
-		return bytes.Equal(x.Bytes(), y.Bytes())
+	if !plainA || !plainB {
+		return a.Extent() == b.Extent()
 	}
-	return a.Extent() == b.Extent()
+	same := false
+	err := guard.Faults(func() error {
+		same = bytes.Equal(x.Mapped(guard.Inside), y.Mapped(guard.Inside))
+		return nil
+	})
+	return same && err == nil
 }

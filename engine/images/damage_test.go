@@ -18,9 +18,10 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/check"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
@@ -162,7 +163,7 @@ func (f *form) read(ctx context.Context, data []byte) (ids []string, contents []
 	}
 	defer loaded.Close()
 	for i, e := range list {
-		ids, contents = append(ids, e.ID), append(contents, bytes.Clone(loaded.Get(i).Bytes()))
+		ids, contents = append(ids, e.ID), append(contents, bytes.Clone(loaded.Get(i).Mapped(guard.Inside)))
 	}
 	return ids, contents, nil
 }
@@ -238,7 +239,7 @@ func FuzzOpen(f *testing.F) {
 	var v3 content.Buffer
 	err := offloadbinary.WriteCompressed(f.Context(), &v3, []offloadbinary.Image{{
 		Kind: offloadbinary.Object, Offload: offloadbinary.HIP, Content: content.Memory(bytes.Repeat([]byte("code"), 40)),
-		Strings: []offloadbinary.String{{Key: "triple", Value: "amdgcn-amd-amdhsa"}, {Key: "arch", Value: "gfx942"}},
+		Properties: offloadbinary.Properties{{Key: "triple", Value: "amdgcn-amd-amdhsa"}, {Key: "arch", Value: "gfx942"}},
 	}}, offloadbinary.Compression{})
 	if err != nil {
 		f.Fatal(err)

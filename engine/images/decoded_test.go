@@ -14,6 +14,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
@@ -58,7 +59,7 @@ func loaded(t testing.TB, f *File) []string {
 	defer contents.Close()
 	var all []string
 	for i, e := range list {
-		all = append(all, string(contents.Get(i).Bytes()))
+		all = append(all, string(contents.Get(i).Mapped(guard.Inside)))
 		var out content.Buffer
 		if err := f.Copy(t.Context(), []Copy{{Image: e, To: &out}}); err != nil {
 			t.Fatal(err)
@@ -87,7 +88,7 @@ func TestDecodedOnce(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := open(t, test.data, Options{Scope: Bundles, Type: test.kind})
-			clear(f.Content().Bytes()) // small files are not mapped
+			clear(f.Content().Mapped(guard.Inside)) // small files are not mapped
 			got := loaded(t, f)
 			for i, body := range got {
 				if strings.HasPrefix(body, "\x7fELF") && !strings.Contains(body, "device") {
@@ -104,10 +105,10 @@ func TestDecodedOnce(t *testing.T) {
 		f := open(t, fixture.Archive(t, "a.o", string(fixture.Compressed(t, objectBundle(t, "device")))), Options{
 			Scope: Bundles, Type: bundle.ArchiveType,
 			Visit: func(ctx context.Context, v *Visit) error {
-				clear(v.search.in.Content().Bytes())
+				clear(v.search.in.Content().Mapped(guard.Inside))
 				contents, err := v.Load(ctx, v.Source.Images...)
 				if err == nil {
-					visited = string(contents[0].Bytes()) == "device"
+					visited = string(contents[0].Mapped(guard.Inside)) == "device"
 				}
 				return err
 			},
@@ -180,7 +181,7 @@ func TestDecodedMemoryVisit(t *testing.T) {
 		Scope: Bundles, Budget: budget.New(1, 3<<20/2),
 		Visit: func(ctx context.Context, v *Visit) error {
 			contents, err := v.Load(ctx, v.Source.Images[0])
-			if err == nil && string(contents[0].Bytes()) == large {
+			if err == nil && string(contents[0].Mapped(guard.Inside)) == large {
 				loads++
 			}
 			return err

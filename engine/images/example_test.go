@@ -10,6 +10,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/images"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // kernels writes a bundle to a file and returns the name of the file.
@@ -57,7 +58,7 @@ func Example() {
 			log.Fatal(err)
 		}
 		defer contents.Close()
-		fmt.Printf("%s: %q\n", image.ID, contents.Get(0).Bytes())
+		fmt.Printf("%s: %q\n", image.ID, contents.Get(0).Mapped(guard.Inside))
 	}
 	// Output: hipv4-amdgcn-amd-amdhsa--gfx942: "code for gfx942"
 }

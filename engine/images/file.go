@@ -37,11 +37,11 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/limits"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Scope selects the images that Open searches for.
@@ -189,7 +189,8 @@ type File struct {
 
 // Open opens a file of the operating system and finds the device images in it. It returns an error if
 // the file cannot be opened or ctx is done; Images and Sources report faults of the content.
-func Open(ctx context.Context, name string, opt Options) (*File, error) {
+func Open(ctx context.Context, name string, opt Options) (_ *File, err error) {
+	defer guard.Into(&err)()
 	input, err := files.NewRoot("").Open(name)
 	if err != nil {
 		return nil, err
@@ -199,7 +200,8 @@ func Open(ctx context.Context, name string, opt Options) (*File, error) {
 
 // Read finds the device images in an open file. It closes the file if it returns an error, and else
 // File.Close does. The error is that of ctx; Images and Sources report faults of the content.
-func Read(ctx context.Context, input Input, opt Options) (*File, error) {
+func Read(ctx context.Context, input Input, opt Options) (_ *File, err error) {
+	defer guard.Into(&err)()
 	if opt.OpenMember == nil {
 		root := files.NewRoot("")
 		opt.OpenMember = func(path string) (Input, error) { return root.OpenRegular(path) }
@@ -354,7 +356,8 @@ func (f *File) All() ([]*DeviceImage, error) {
 
 // Unwrapped returns all images, where offload binaries are replaced by the
 // images in them.
-func (f *File) Unwrapped() ([]*DeviceImage, error) {
+func (f *File) Unwrapped() (_ []*DeviceImage, err error) {
+	defer guard.Into(&err)()
 	var all []*DeviceImage
 	for image, err := range f.Images() {
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Form is the form in which a device image is stored. Reports print the values.
@@ -114,7 +115,7 @@ type DeviceImage struct {
 	BadID error
 
 	// Properties are all properties of the image in its offload binary.
-	Properties []offloadbinary.String
+	Properties offloadbinary.Properties
 
 	binary  bool   // an entry of a binary bundle
 	endID   string // the ID in the END line of a text bundle
@@ -154,14 +155,14 @@ func (e *DeviceImage) Get(key string) string {
 		}
 		return ""
 	}
-	img := offloadbinary.Image{Strings: e.Properties}
-	return img.Get(key)
+	return e.Properties.Get(key)
 }
 
 // Unwrap returns the images of the offload binaries that the image consists of,
 // and of those nested in these, in their order; the image itself if it is not an
 // offload binary. The error is the fault of the nested images.
-func (e *DeviceImage) Unwrap() ([]*DeviceImage, error) {
+func (e *DeviceImage) Unwrap() (_ []*DeviceImage, err error) {
+	defer guard.Into(&err)()
 	if e.fault != nil {
 		return nil, e.fault
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
@@ -174,7 +175,7 @@ func TestContents(t *testing.T) {
 			defer contents.Close()
 			var loaded, copied []string
 			for i, e := range list {
-				loaded = append(loaded, string(contents.Get(i).Bytes()))
+				loaded = append(loaded, string(contents.Get(i).Mapped(guard.Inside)))
 				var out content.Buffer
 				if err := f.Copy(t.Context(), []Copy{{Image: e, To: &out}}); err != nil {
 					t.Fatal(err)

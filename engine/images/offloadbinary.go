@@ -6,6 +6,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // offloadBinaries reads the adjacent offload binaries in c.
@@ -33,7 +34,7 @@ func (s *search) packed(p *offloadbinary.Binary, i int, at place) *DeviceImage {
 	img := &p.Images[i]
 	e := &DeviceImage{
 		Size: img.Content.Len(), Format: img.Kind, Offload: img.Offload.String(),
-		Triple: img.Get("triple"), Arch: img.Get("arch"), Properties: img.Strings,
+		Triple: img.Get("triple"), Arch: img.Get("arch"), Properties: img.Properties,
 		content: origin{plain: img.Content},
 	}
 	e.File, e.Members, e.Section = at.File, at.Members, at.Section
@@ -46,7 +47,7 @@ func (s *search) packed(p *offloadbinary.Binary, i int, at place) *DeviceImage {
 
 // unwrap searches an image that is itself an offload binary.
 func (s *search) unwrap(ctx context.Context, e *DeviceImage, at place) {
-	if offloadbinary.Is(e.content.plain.Bytes()) {
+	if offloadbinary.Is(e.content.plain.Mapped(guard.Inside)) {
 		at.depth++
 		at.base = e.Offset
 		e.nested, e.fault = s.nested(ctx, e, at)

@@ -11,10 +11,10 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/bitcode"
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/limits"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Limits of the search, for files crafted to exhaust time or memory, beside those of package limits. The number of
@@ -137,7 +137,7 @@ func (s *search) file(ctx context.Context, c content.Content, at place) error {
 	if err := s.step(ctx, at); err != nil {
 		return err
 	}
-	format := object.Identify(c.Bytes())
+	format := object.Identify(c.Mapped(guard.Inside))
 	archive := format == object.Archive || format == object.ThinArchive
 	if s.opt.Scope == Bundles {
 		if archive = s.opt.Type == bundle.ArchiveType && at.depth == 0; archive {
@@ -188,7 +188,7 @@ func (s *search) read(ctx context.Context, c content.Content, at place) error {
 
 // archive searches the members of an archive, in parallel.
 func (s *search) archive(ctx context.Context, c content.Content, at place) error {
-	archive, err := ar.Parse(c.Bytes())
+	archive, err := ar.Parse(c.Mapped(guard.Inside))
 	if err != nil {
 		return s.fault(at, err)
 	}
@@ -323,7 +323,7 @@ func (r *headReader) ReadAt(p []byte, off int64) (int, error) {
 		}
 		return 0, err
 	}
-	n := copy(p, r.content.Bytes()[off:])
+	n := copy(p, r.content.Mapped(guard.Inside)[off:])
 	r.last = off + int64(n)
 	return n, nil
 }
@@ -382,7 +382,7 @@ func (s *search) member(ctx context.Context, c content.Content, archive place, m
 
 // bitcode searches for the offload binaries that clang embedded.
 func (s *search) bitcode(ctx context.Context, c content.Content, at place) error {
-	objects, err := bitcode.EmbeddedObjects(c.Bytes())
+	objects, err := bitcode.EmbeddedObjects(c.Mapped(guard.Inside))
 	if err != nil {
 		return s.fault(at, err)
 	}

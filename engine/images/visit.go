@@ -8,7 +8,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/pages"
+	"github.com/rules-offload/rules_offload/internal/storage/pages"
 )
 
 // Visit is a searched source whose contents decoded by the search are still in

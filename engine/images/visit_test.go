@@ -16,6 +16,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
@@ -57,7 +58,7 @@ func TestVisit(t *testing.T) {
 			}
 			var list []string
 			for _, c := range contents {
-				list = append(list, string(c.Bytes()))
+				list = append(list, string(c.Mapped(guard.Inside)))
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -81,8 +82,8 @@ func TestVisit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, e := range list {
-		if !strings.HasSuffix(string(contents.Get(i).Bytes()), e.Arch) {
-			t.Errorf("%s has %q", e, contents.Get(i).Bytes())
+		if !strings.HasSuffix(string(contents.Get(i).Mapped(guard.Inside)), e.Arch) {
+			t.Errorf("%s has %q", e, contents.Get(i).Mapped(guard.Inside))
 		}
 	}
 	contents.Close()
@@ -268,7 +269,7 @@ func TestVisitForgets(t *testing.T) {
 			}
 			var got []string
 			for _, c := range contents {
-				got = append(got, string(c.Bytes()))
+				got = append(got, string(c.Mapped(guard.Inside)))
 			}
 			slices.Sort(got)
 			if diff := cmp.Diff(test.want, got); diff != "" {

@@ -4,12 +4,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/internal/bitcode"
-	"github.com/rules-offload/rules_offload/internal/codeobject"
-	"github.com/rules-offload/rules_offload/internal/cubin"
-	"github.com/rules-offload/rules_offload/internal/occupancy"
-	"github.com/rules-offload/rules_offload/internal/ptx"
-	"github.com/rules-offload/rules_offload/internal/spirv"
+	"github.com/rules-offload/rules_offload/internal/devicecode/cubin"
+	"github.com/rules-offload/rules_offload/internal/devicecode/occupancy"
+	"github.com/rules-offload/rules_offload/internal/devicecode/ptx"
+	"github.com/rules-offload/rules_offload/internal/devicecode/spirv"
+	"github.com/rules-offload/rules_offload/internal/elf/codeobject"
+	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
+	"github.com/rules-offload/rules_offload/internal/llvm/dialect"
 )
 
 // Describe reads the kernels of an image and sets Arch and the fields after it.
@@ -97,7 +98,7 @@ func fromCodeObject(o *codeobject.Object, k *codeobject.Kernel) Kernel {
 		d.Occupancy = occupancyOf(p, usage)
 		if p.CountsSGPRs() {
 			d.BeforeLLVM23 = d.Occupancy
-			if o.Clang >= trapHandlerSince {
+			if dialect.Of(o.Clang).TrapHandler {
 				usage.TrapHandler = true
 				d.Occupancy = occupancyOf(p, usage)
 			}
@@ -105,9 +106,6 @@ func fromCodeObject(o *codeobject.Object, k *codeobject.Kernel) Kernel {
 	}
 	return d
 }
-
-// trapHandlerSince is the release of LLVM from which on the occupancy depends on the SGPRs of the trap handler.
-const trapHandlerSince = 23
 
 // occupancyOf returns the occupancy on a processor, nil if it is not known.
 func occupancyOf(p *occupancy.Processor, u occupancy.Usage) *Occupancy {

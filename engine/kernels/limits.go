@@ -91,8 +91,8 @@ type Growth struct {
 	Relative bool
 }
 
-// ParseGrowth parses a growth: a size as internal/sizes reads it, such as 64KiB, or a percentage
-// such as 5%.
+// ParseGrowth parses a growth: a size with or without a unit (KB, MB, GB and TB are powers of 1000, KiB, MiB, GiB and
+// TiB powers of 1024), such as 64KiB, or a percentage such as 5%.
 func ParseGrowth(s string) (Growth, error) {
 	if number, ok := strings.CutSuffix(s, "%"); ok {
 		percent, err := strconv.ParseFloat(number, 64)

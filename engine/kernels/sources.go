@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/rules-offload/rules_offload/internal/codeobject"
+	"github.com/rules-offload/rules_offload/internal/elf/codeobject"
 )
 
 // Source is the number of bytes of code from a source file.

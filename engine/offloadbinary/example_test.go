@@ -12,8 +12,8 @@ import (
 func Example() {
 	image := offloadbinary.Image{
 		Kind: offloadbinary.Object, Offload: offloadbinary.HIP,
-		Strings: []offloadbinary.String{{Key: "triple", Value: "amdgcn-amd-amdhsa"}, {Key: "arch", Value: "gfx942"}},
-		Content: content.Memory([]byte("code for gfx942")),
+		Properties: offloadbinary.Properties{{Key: "triple", Value: "amdgcn-amd-amdhsa"}, {Key: "arch", Value: "gfx942"}},
+		Content:    content.Memory([]byte("code for gfx942")),
 	}
 	var out content.Buffer
 	if err := offloadbinary.Write(&out, 1, []offloadbinary.Image{image}); err != nil {

@@ -56,30 +56,36 @@ type Image struct {
 	Kind    ImageKind
 	Offload OffloadKind
 	Flags   uint32
-	// Strings are the properties of the image, in file order.
-	Strings []String
-	Content content.Content
+	// Properties are those of the image, in file order.
+	Properties Properties
+	Content    content.Content
 	// Offset is the offset of Content in the argument of Parse or, if the package
 	// is compressed, in the inflated package.
 	Offset int64
 }
 
-// String is a property of an image, such as arch=gfx942. Neither part may
+// Property is a property of an image, such as arch=gfx942. Neither part may
 // contain a NUL, except values in version 2.
-type String struct {
+type Property struct {
 	Key, Value string
 }
 
+// Properties are properties in the order of a file.
+type Properties []Property
+
 // Get returns the value of a property, or "" if it is not set. If several have
 // the key, it returns the last one.
-func (img *Image) Get(key string) string {
-	for i := len(img.Strings) - 1; i >= 0; i-- {
-		if img.Strings[i].Key == key {
-			return img.Strings[i].Value
+func (p Properties) Get(key string) string {
+	for i := len(p) - 1; i >= 0; i-- {
+		if p[i].Key == key {
+			return p[i].Value
 		}
 	}
 	return ""
 }
+
+// Get returns the value of a property of the image, see Properties.Get.
+func (img *Image) Get(key string) string { return img.Properties.Get(key) }
 
 // ImageKind is the format of an image.
 type ImageKind uint16

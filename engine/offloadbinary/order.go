@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 
-	"github.com/rules-offload/rules_offload/internal/xxh3"
+	"github.com/rules-offload/rules_offload/internal/compression/xxh3"
 )
 
 // Order returns the order in which llvm-offload-binary writes the properties of

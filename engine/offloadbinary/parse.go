@@ -7,17 +7,17 @@ import (
 	"iter"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Sizes of the parts of a package, in bytes.
 const (
-	headerSize    = 32
-	headerSizeV3  = 40
-	entrySize     = 40
-	recordSize    = 24
-	recordSizeV1  = 16
-	newestVersion = 3
-	maxInflated   = 1 << 48 // larger than any file
+	headerSize   = 32
+	headerSizeV3 = 40
+	entrySize    = 40
+	recordSize   = 24
+	recordSizeV1 = 16
+	maxInflated  = 1 << 48 // larger than any file
 )
 
 // Options are the options for reading.
@@ -68,25 +68,31 @@ func (e *Error) Error() string { return e.reason }
 
 // Parse iterates over the adjacent packages in c, such as a file or a section. The
 // first is at the start; zeros after a package are padding. The sequence ends with
-// the first error, of type *Error or from Options. The contents of images are slices
+// the first error, of type *Error, from Options or of a file that cannot be read. The contents of images are slices
 // of c, except in compressed packages.
 func Parse(c content.Content, opt Options) iter.Seq2[*Binary, error] {
 	return func(yield func(*Binary, error) bool) {
-		data := c.Bytes()
 		for at := int64(0); ; {
-			p, err := parseAt(c, at, opt)
-			if !yield(p, err) || err != nil {
+			p, end, err := parseNext(c, at, opt)
+			if !yield(p, err) || err != nil || end == c.Len() {
 				return
 			}
-			at += p.Size
-			if !Is(data[at:]) {
-				at += zeros(data[at:])
-			}
-			if at == int64(len(data)) {
-				return
-			}
+			at = end
 		}
 	}
+}
+
+// parseNext parses the package at offset at, and returns the offset of the next one.
+func parseNext(c content.Content, at int64, opt Options) (p *Binary, end int64, err error) {
+	defer guard.Into(&err)()
+	if p, err = parseAt(c, at, opt); err != nil {
+		return p, 0, err
+	}
+	end = at + p.Size
+	if rest := c.Mapped(guard.Inside)[end:]; !Is(rest) {
+		end += zeros(rest)
+	}
+	return p, end, nil
 }
 
 // zeros returns the number of leading zeros in data.
@@ -114,7 +120,7 @@ type header struct {
 }
 
 func parseAt(c content.Content, at int64, opt Options) (*Binary, error) {
-	data := c.Bytes()[at:]
+	data := c.Mapped(guard.Inside)[at:]
 	h, err := parseHeader(data)
 	if err != nil {
 		return nil, err.from(at)
@@ -129,7 +135,7 @@ func parseAt(c content.Content, at int64, opt Options) (*Binary, error) {
 		return p, err.from(at).orNil()
 	}
 	p.Inflated = int64(h.inflated)
-	if err := checkRatio(body.Bytes(), h); err != nil {
+	if err := checkRatio(body.Mapped(guard.Inside), h); err != nil {
 		return nil, err.from(at)
 	}
 	p.NotInflated = true
@@ -143,7 +149,7 @@ func parseAt(c content.Content, at int64, opt Options) (*Binary, error) {
 	if p.NotInflated {
 		return p, nil
 	}
-	whole, err := inflate(body.Bytes(), h)
+	whole, err := inflate(body.Mapped(guard.Inside), h)
 	if err != nil {
 		return nil, err.from(at)
 	}
@@ -195,14 +201,13 @@ func parseHeader(data []byte) (header, *Error) {
 		count:   binary.LittleEndian.Uint64(data[24:]),
 		length:  headerSize,
 	}
-	switch h.version {
-	case 1:
+	if !isVersion(h.version) {
+		return h, invalid(4, "version is %d, expected 1 to %d", h.version, NewestVersion)
+	}
+	v := &versions[h.version]
+	h.length = uint64(v.header)
+	if v.single {
 		h.count = 1 // the word is the size of an entry, which readers ignore
-	case 2:
-	case 3:
-		h.length = headerSizeV3
-	default:
-		return h, invalid(4, "version is %d, expected 1 to %d", h.version, newestVersion)
 	}
 	switch {
 	case h.size > uint64(len(data)):
@@ -211,7 +216,7 @@ func parseHeader(data []byte) (header, *Error) {
 		return h, truncated(8, "its size of %d bytes is less than that of its header, %d", h.size, h.length)
 	}
 	limit := h.size
-	if h.version == 3 {
+	if v.compresses {
 		h.inflated = binary.LittleEndian.Uint64(data[32:])
 		if h.inflated != 0 {
 			limit = h.inflated
@@ -239,16 +244,15 @@ type entry struct {
 
 // parseImages reads the entries of the package c.
 func parseImages(c content.Content, h header) ([]Image, *Error) {
+	v := &versions[h.version]
 	t := texts{
-		data:   c.Bytes(),
-		record: recordSize,
+		data:   c.Mapped(guard.Inside),
+		record: uint64(v.record),
+		values: v.values,
 		known:  map[span]string{},
 		// Writers share strings, so their total length can exceed the size, but not
 		// by much. A file that shares more was crafted to exhaust memory.
 		left: 4*h.size + 1<<16,
-	}
-	if h.version == 1 {
-		t.record = recordSizeV1
 	}
 	// Tables do not overlap, so the size limits the number of records.
 	t.records = h.size / t.record
@@ -269,12 +273,12 @@ func parseImages(c content.Content, h header) ([]Image, *Error) {
 			return nil, err
 		}
 		images = append(images, Image{
-			Kind:    ImageKind(e.image),
-			Offload: OffloadKind(e.offload),
-			Flags:   e.flags,
-			Strings: strings,
-			Content: c.Slice(int64(e.data), int64(e.size)),
-			Offset:  int64(e.data),
+			Kind:       ImageKind(e.image),
+			Offload:    OffloadKind(e.offload),
+			Flags:      e.flags,
+			Properties: strings,
+			Content:    c.Slice(int64(e.data), int64(e.size)),
+			Offset:     int64(e.data),
 		})
 	}
 	return images, nil
@@ -296,6 +300,7 @@ func readEntry(b []byte) entry {
 type texts struct {
 	data    []byte
 	record  uint64 // size of a record
+	values  bool   // a record has the size of the value
 	records uint64 // largest number of further records
 	left    uint64 // bytes of strings that may still be read
 	known   map[span]string
@@ -308,16 +313,16 @@ type span struct {
 }
 
 // read returns the strings of an entry, whose records are inside the data.
-func (t *texts) read(e entry) ([]String, *Error) {
+func (t *texts) read(e entry) (Properties, *Error) {
 	if e.count > t.records {
 		return nil, invalid(int64(e.strings), "more string records than fit into its size: tables overlap")
 	}
 	t.records -= e.count
-	strings := make([]String, e.count)
+	strings := make(Properties, e.count)
 	for i := range strings {
 		at := e.strings + uint64(i)*t.record
 		key, value := span{binary.LittleEndian.Uint64(t.data[at:]), -1}, span{binary.LittleEndian.Uint64(t.data[at+8:]), -1}
-		if t.record == recordSize {
+		if t.values {
 			value.length = int64(binary.LittleEndian.Uint64(t.data[at+16:]))
 			if value.length < 0 {
 				return nil, truncated(int64(at)+16, "string record %d at 0x%x: value size 0x%x passes its end", i+1, at, uint64(value.length))

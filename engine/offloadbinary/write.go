@@ -10,37 +10,40 @@ import (
 	"github.com/klauspost/compress/zlib"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/compression/longzstd"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/limits"
-	"github.com/rules-offload/rules_offload/internal/longzstd"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Write writes images in LLVM's format: version 1 as LLVM 22, with a package for each image;
 // version 2 as LLVM 23 and version 3 as LLVM 24, with one package for all. The properties of an
 // image keep their order; see Order for LLVM's order.
-func Write(sink content.Sink, version int, images []Image) error {
+func Write(sink content.Sink, version int, images []Image) (err error) {
+	defer guard.Into(&err)()
+	if err := checkVersion(version); err != nil {
+		return err
+	}
+	v := &versions[version]
 	if len(images) > limits.Found/2 { // readers count a package for each
 		return fmt.Errorf("%d images: more than the %d that readers accept", len(images), limits.Found/2)
 	}
 	for i := range images {
-		for _, s := range images[i].Strings {
-			if strings.ContainsRune(s.Key, 0) || version == 1 && strings.ContainsRune(s.Value, 0) {
+		for _, s := range images[i].Properties {
+			if strings.ContainsRune(s.Key, 0) || !v.values && strings.ContainsRune(s.Value, 0) {
 				return fmt.Errorf("property %q of image %d of %d: contains a NUL", s.Key, i+1, len(images))
 			}
 		}
 	}
-	switch version {
-	case 1:
-		for i := range images {
-			if err := writePackage(sink, version, images[i:i+1]); err != nil {
-				return err
-			}
-		}
-		return nil
-	case 2, 3:
+	if !v.single {
 		return writePackage(sink, version, images)
 	}
-	return fmt.Errorf("offload binaries of version %d cannot be written, expected 1, 2 or 3", version)
+	for i := range images {
+		if err := writePackage(sink, version, images[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Compression selects how a package of version 3 is compressed.
@@ -57,7 +60,8 @@ const (
 
 // WriteCompressed writes images as one compressed package of version 3, as LLVM 24 does; the
 // compressed bytes differ from LLVM's. The package is assembled in memory.
-func WriteCompressed(ctx context.Context, sink content.Sink, images []Image, c Compression) error {
+func WriteCompressed(ctx context.Context, sink content.Sink, images []Image, c Compression) (err error) {
+	defer guard.Into(&err)()
 	if c.Zlib && (c.Level < zlib.NoCompression || c.Level > zlib.BestCompression) {
 		return fmt.Errorf("invalid zlib compression level %d; expected a value in [0, 9]", c.Level)
 	}
@@ -69,7 +73,7 @@ func WriteCompressed(ctx context.Context, sink content.Sink, images []Image, c C
 		return fmt.Errorf("an offload binary of %d bytes before compression: readers decompress at most %d bytes; compress the images in several offload binaries, or not at all", layout.size, limits.Inflated)
 	}
 	var plain content.Buffer
-	if err := Write(&plain, 3, images); err != nil {
+	if err := Write(&plain, CompressedVersion, images); err != nil {
 		return err
 	}
 	inflated := plain.Bytes()
@@ -128,10 +132,9 @@ func writePackage(sink content.Sink, version int, images []Image) error {
 
 // layout is the layout of one package: header, image headers, string records, strings, images.
 type layout struct {
-	version              int
+	*version
+	number               int // of the version
 	images               []Image
-	headerSize           int
-	record               int // size of a string record
 	strings              *object.StringTable
 	recordsAt, stringsAt int
 	start, size          int64 // start of the images, size of the package
@@ -139,26 +142,20 @@ type layout struct {
 
 // newPackage returns the layout of a package.
 func newPackage(version int, images []Image) (*layout, error) {
-	p := &layout{version: version, images: images, headerSize: headerSize, record: recordSize, strings: object.NewStringTable()}
-	if version == 1 {
-		p.record = recordSizeV1
-	}
-	if version == 3 {
-		p.headerSize = headerSizeV3
-	}
+	p := &layout{number: version, version: &versions[version], images: images, strings: object.NewStringTable()}
 	records, contents := 0, int64(0)
 	for i := range images {
-		for _, s := range images[i].Strings {
+		for _, s := range images[i].Properties {
 			p.strings.Add([]byte(s.Key))
 			p.strings.Add([]byte(s.Value))
 		}
-		records += len(images[i].Strings)
+		records += len(images[i].Properties)
 		contents += images[i].Content.Len()
 	}
 	if err := p.strings.Finish(); err != nil {
 		return nil, err
 	}
-	p.recordsAt = p.headerSize + entrySize*len(images)
+	p.recordsAt = p.header + entrySize*len(images)
 	p.stringsAt = p.recordsAt + p.record*records
 	p.start = alignUp(int64(p.stringsAt+len(p.strings.Bytes())), Align)
 	p.size = alignUp(p.start+contents, Align)
@@ -170,24 +167,24 @@ func (p *layout) head() []byte {
 	le := binary.LittleEndian
 	head := make([]byte, 0, p.start)
 	head = append(head, Magic...)
-	head = le.AppendUint32(head, uint32(p.version))
+	head = le.AppendUint32(head, uint32(p.number))
 	head = le.AppendUint64(head, uint64(p.size))
-	head = le.AppendUint64(head, uint64(p.headerSize))
-	if p.version == 1 {
+	head = le.AppendUint64(head, uint64(p.header))
+	if p.single {
 		head = le.AppendUint64(head, entrySize)
 	} else {
 		head = le.AppendUint64(head, uint64(len(p.images)))
 	}
-	if p.version == 3 {
+	if p.compresses {
 		head = le.AppendUint64(head, 0) // not compressed
 	}
 	at, records := p.start, p.recordsAt
 	for i := range p.images {
 		img := &p.images[i]
 		head, _ = binary.Append(head, le, entry{
-			uint16(img.Kind), uint16(img.Offload), img.Flags, uint64(records), uint64(len(img.Strings)), uint64(at), uint64(img.Content.Len()),
+			uint16(img.Kind), uint16(img.Offload), img.Flags, uint64(records), uint64(len(img.Properties)), uint64(at), uint64(img.Content.Len()),
 		})
-		records += p.record * len(img.Strings)
+		records += p.record * len(img.Properties)
 		at += img.Content.Len()
 	}
 	n := 0
@@ -196,10 +193,10 @@ func (p *layout) head() []byte {
 		return uint64(p.stringsAt) + uint64(p.strings.Offset(n-1))
 	}
 	for i := range p.images {
-		for _, s := range p.images[i].Strings {
+		for _, s := range p.images[i].Properties {
 			head = le.AppendUint64(head, next())
 			head = le.AppendUint64(head, next())
-			if p.version > 1 {
+			if p.values {
 				head = le.AppendUint64(head, uint64(len(s.Value)))
 			}
 		}

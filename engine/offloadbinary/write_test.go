@@ -12,15 +12,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // ordered gives properties the order that LLVM writes them in.
-func ordered(version int, properties ...String) []String {
+func ordered(version int, properties ...Property) Properties {
 	keys := make([]string, len(properties))
 	for i, p := range properties {
 		keys[i] = p.Key
 	}
-	var out []String
+	var out Properties
 	for _, i := range Order(version, keys) {
 		if properties[i].Key != "file" && properties[i].Key != "kind" {
 			out = append(out, properties[i])
@@ -35,9 +36,9 @@ func twoImages(version int) []Image {
 	return []Image{
 		{
 			Kind: PTX, Offload: HIP, Content: content.Memory([]byte("image")),
-			Strings: ordered(version, String{"file", ""}, String{"triple", "x-y-z"}, String{"arch", "gfx1"}, String{"kind", ""}, String{"feature", "chain"}, String{"x", "ain"}),
+			Properties: ordered(version, Property{"file", ""}, Property{"triple", "x-y-z"}, Property{"arch", "gfx1"}, Property{"kind", ""}, Property{"feature", "chain"}, Property{"x", "ain"}),
 		},
-		{Kind: Bitcode, Content: content.Memory([]byte("BC\xc0\xdeir")), Strings: ordered(version, String{"file", ""}, String{"empty", ""})},
+		{Kind: Bitcode, Content: content.Memory([]byte("BC\xc0\xdeir")), Properties: ordered(version, Property{"file", ""}, Property{"empty", ""})},
 	}
 }
 
@@ -101,7 +102,7 @@ func TestWriteCompressed(t *testing.T) {
 				}
 				for i := range want {
 					got := p.Images[i]
-					if !bytes.Equal(got.Content.Bytes(), want[i].Content.Bytes()) || got.Kind != want[i].Kind || !slices.Equal(got.Strings, want[i].Strings) {
+					if !bytes.Equal(got.Content.Mapped(guard.Inside), want[i].Content.Mapped(guard.Inside)) || got.Kind != want[i].Kind || !slices.Equal(got.Properties, want[i].Properties) {
 						t.Errorf("%+v: image %d differs", c, i)
 					}
 				}
@@ -126,7 +127,7 @@ func TestWriteNothing(t *testing.T) {
 }
 
 func TestWriteRefuses(t *testing.T) {
-	image := func(key, value string) []Image { return []Image{{Strings: []String{{key, value}}}} }
+	image := func(key, value string) []Image { return []Image{{Properties: Properties{{key, value}}}} }
 	for _, test := range []struct {
 		version int
 		images  []Image
@@ -148,7 +149,7 @@ func TestWriteRefuses(t *testing.T) {
 func BenchmarkWrite(b *testing.B) {
 	images := make([]Image, 10_000)
 	for i := range images {
-		images[i] = Image{Kind: Object, Offload: HIP, Content: content.Memory([]byte("image")), Strings: []String{
+		images[i] = Image{Kind: Object, Offload: HIP, Content: content.Memory([]byte("image")), Properties: Properties{
 			{"triple", "amdgcn-amd-amdhsa"}, {"arch", fmt.Sprintf("gfx%d", i)}, {"symbols", fmt.Sprintf("kernel_%d", i)},
 		}}
 	}

@@ -14,8 +14,8 @@ type Device struct {
 
 // LinksWith reports whether images for the two devices are inputs of the same device
 // link according to clang-linker-wrapper: the triples are compatible and the archs are
-// equal, or one arch is "generic", or it is the same AMD GPU and the settings of xnack
-// and sramecc do not conflict.
+// equal, or one arch is "generic", or it is the same AMD GPU and the settings of its features
+// do not conflict.
 func (d Device) LinksWith(o Device) bool {
 	switch {
 	case !d.sameTriple(o):
@@ -25,8 +25,9 @@ func (d Device) LinksWith(o Device) bool {
 	case !ParseTriple(d.Triple).isAMDGPU(), processorOf(d.Arch) != processorOf(o.Arch):
 		return false
 	}
-	for _, f := range featureNames {
-		if d.has(f+"+") && o.has(f+"-") || d.has(f+"-") && o.has(f+"+") {
+	for i := range features {
+		on, off := Feature{features[i].name, true}.String(), Feature{features[i].name, false}.String()
+		if d.has(on) && o.has(off) || d.has(off) && o.has(on) {
 			return false
 		}
 	}

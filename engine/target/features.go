@@ -1,11 +1,29 @@
 package target
 
+// FeatureNames returns the names of the features that target IDs can set, in alphabetical order.
+func FeatureNames() []string {
+	names := make([]string, len(features))
+	for i := range features {
+		names[i] = features[i].name
+	}
+	return names
+}
+
 // AMDGPUFeatures returns the names of the features that target IDs of an amdgcn
 // processor may set, in alphabetical order, or false if the name is not the
 // canonical name of a processor.
 func AMDGPUFeatures(processor string) (features []string, ok bool) {
 	p, ok := amdgcnProcessors.get(processor)
 	return p.featureNames(), ok
+}
+
+// FixedFeatures returns the names of the features that the hardware of an amdgcn processor always has, in
+// alphabetical order. A runtime searches for the processor without them, and newer compilers accept no
+// target ID that names them.
+func FixedFeatures(name string) []string {
+	p, _ := amdgcnProcessors.get(name)
+	p.features = p.fixed
+	return p.featureNames()
 }
 
 // AMDGPUByMach returns the name of the amdgcn processor with a number, the low

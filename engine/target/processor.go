@@ -5,15 +5,13 @@ import (
 	"strings"
 )
 
-// features of AMD GPUs that can appear in a target ID, as bits.
-const (
-	featureSRAMECC = 1 << iota
-	featureXNACK
-)
-
-// featureNames lists the features in the order of their bits, which is the
-// alphabetical order that canonical target IDs have.
-var featureNames = []string{"sramecc", "xnack"}
+// feature is a feature that a target ID can set. The tables list features in alphabetical order, as canonical
+// target IDs have them.
+type feature struct {
+	name  string
+	flag  uint32 // in the flags of code objects of versions 2 and 3: the feature is on
+	shift uint   // in those of later versions: the number of the lower bit of its state
+}
 
 // processor is what LLVM knows of a processor of one architecture.
 type processor struct {
@@ -21,6 +19,7 @@ type processor struct {
 	aliases   []string
 	mach      uint8  // its number in the flags of an ELF header
 	features  uint8  // settings that a target ID of this processor may name
+	fixed     uint8  // settings that the hardware always has on
 	isa       string // what follows amdgpu in its triple
 	isaFamily string // the same for its family
 	family    string // the processors whose code is alike, see CodeFamily

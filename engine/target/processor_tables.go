@@ -2,6 +2,18 @@
 
 package target
 
+// The features of target IDs, as bits.
+const (
+	featureSRAMECC = 1 << iota
+	featureXNACK
+)
+
+// features are the features in the order of their bits.
+var features = [...]feature{
+	{name: "sramecc", flag: 0x200, shift: 10},
+	{name: "xnack", flag: 0x100, shift: 8},
+}
+
 // amdgcnProcessors are the processors of AMD GPUs, in the order of their instruction sets.
 var amdgcnProcessors = processors{
 	{name: "gfx600", mach: 0x20, isa: "6.00", isaFamily: "6", family: "gfx9", aliases: []string{"tahiti"}},
@@ -53,9 +65,9 @@ var amdgcnProcessors = processors{
 	{name: "gfx1172", mach: 0x5c, isa: "11.72", isaFamily: "11.7", family: "gfx11"},
 	{name: "gfx1200", mach: 0x48, isa: "12.00", isaFamily: "12", family: "gfx11"},
 	{name: "gfx1201", mach: 0x4e, isa: "12.01", isaFamily: "12", family: "gfx11"},
-	{name: "gfx1250", mach: 0x49, isa: "12.50", isaFamily: "12.5", family: "gfx11", features: featureXNACK, earlier: []earlier{{until: 22, features: 0}, {until: 23, features: featureSRAMECC}}},
-	{name: "gfx1250-strict", mach: 0xeb, isa: "12.50s", isaFamily: "12.5s", family: "gfx11", features: featureXNACK},
-	{name: "gfx1251", mach: 0x5a, isa: "12.51", isaFamily: "12.5", family: "gfx11", features: featureXNACK, earlier: []earlier{{until: 22, features: 0}, {until: 23, features: featureSRAMECC}}},
+	{name: "gfx1250", mach: 0x49, isa: "12.50", isaFamily: "12.5", family: "gfx11", features: featureXNACK, fixed: featureSRAMECC | featureXNACK, earlier: []earlier{{until: 22, features: 0}, {until: 23, features: featureSRAMECC}}},
+	{name: "gfx1250-strict", mach: 0xeb, isa: "12.50s", isaFamily: "12.5s", family: "gfx11", features: featureXNACK, fixed: featureSRAMECC | featureXNACK},
+	{name: "gfx1251", mach: 0x5a, isa: "12.51", isaFamily: "12.5", family: "gfx11", features: featureXNACK, fixed: featureSRAMECC | featureXNACK, earlier: []earlier{{until: 22, features: 0}, {until: 23, features: featureSRAMECC}}},
 	{name: "gfx1310", mach: 0x50, isa: "13.10", isaFamily: "13", family: "gfx11"},
 	{name: "gfx9-generic", mach: 0x51, isa: "9", isaFamily: "9", family: "gfx9", features: featureXNACK},
 	{name: "gfx9-4-generic", mach: 0x5f, isa: "9.4", isaFamily: "9.4", family: "gfx9", features: featureSRAMECC | featureXNACK},
@@ -64,7 +76,7 @@ var amdgcnProcessors = processors{
 	{name: "gfx11-generic", mach: 0x54, isa: "11", isaFamily: "11", family: "gfx11"},
 	{name: "gfx11-7-generic", mach: 0x62, isa: "11.7", isaFamily: "11.7", family: "gfx11"},
 	{name: "gfx12-generic", mach: 0x59, isa: "12", isaFamily: "12", family: "gfx11"},
-	{name: "gfx12-5-generic", mach: 0x5b, isa: "12.5", isaFamily: "12.5", family: "gfx11"},
+	{name: "gfx12-5-generic", mach: 0x5b, isa: "12.5", isaFamily: "12.5", family: "gfx11", fixed: featureSRAMECC | featureXNACK},
 	{name: "gfx13-generic", mach: 0x63, isa: "13", isaFamily: "13", family: "gfx11"},
 }
 

@@ -1,6 +1,6 @@
 package target
 
-import "github.com/rules-offload/rules_offload/internal/xxh3"
+import "github.com/rules-offload/rules_offload/internal/compression/xxh3"
 
 // order is Release.Order for tables in which the distance of buckets grows by growth with each probe.
 func order(keys []string, growth uint32) []int {

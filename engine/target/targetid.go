@@ -147,7 +147,7 @@ const newest = 0
 // illegal returns a feature of t that p does not have in a release of LLVM.
 func (p processor) illegal(t TargetID, release Release) (Feature, bool) {
 	for _, e := range p.earlier {
-		if release != newest && release <= e.until {
+		if release.until(e.until) {
 			p.features = e.features
 			break
 		}
@@ -164,9 +164,9 @@ func (p processor) illegal(t TargetID, release Release) (Feature, bool) {
 // featureNames returns the names of the features of p in alphabetical order.
 func (p processor) featureNames() []string {
 	var names []string
-	for i, name := range featureNames {
+	for i := range features {
 		if p.features&(1<<i) != 0 {
-			names = append(names, name)
+			names = append(names, features[i].name)
 		}
 	}
 	return names

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // head returns a member header.
@@ -390,7 +391,7 @@ func TestWriteRead(t *testing.T) {
 		threshold := rapid.SampledFrom([]int64{sym64, 1, 200, 300}).Draw(t, "threshold")
 		for i := range rapid.IntRange(0, 6).Draw(t, "members") {
 			m := NewMember{Name: name.Draw(t, "name"), Data: content.Memory(rapid.SliceOfN(rapid.Byte(), 0, 9).Draw(t, "data"))}
-			want = append(want, fmt.Sprintf("%d %s size %d: %q", i, m.Name, m.Data.Len(), m.Data.Bytes()))
+			want = append(want, fmt.Sprintf("%d %s size %d: %q", i, m.Name, m.Data.Len(), m.Data.Mapped(guard.Inside)))
 			if m.Object = rapid.Bool().Draw(t, "object"); m.Object {
 				m.Symbols = rapid.SliceOfN(rapid.StringMatching(`[a-z]{1,5}`), 0, 4).Draw(t, "symbols")
 			}

@@ -352,3 +352,22 @@ func FuzzBundle(f *testing.F) {
 		}
 	})
 }
+
+// TestFixedFeatures accepts code for a processor that always has a feature, however a release of clang states it.
+func TestFixedFeatures(t *testing.T) {
+	const gfx1250 = "hipv4-amdgcn-amd-amdhsa--gfx1250"
+	for _, test := range []struct {
+		id    string
+		flags uint32
+		want  string
+	}{
+		{gfx1250, 0x549, ""}, {gfx1250, 0xd49, ""}, {gfx1250, 0x149, ""}, {gfx1250, 0x349, ""}, {gfx1250 + ":xnack+", 0x349, ""},
+		{gfx1250, 0x249, "code for gfx1250:xnack-, not for gfx1250"}, {gfx1250 + ":xnack-", 0x249, ""},
+	} {
+		entries := []Entry{{ID: test.id, Content: codeObject(test.flags)}}
+		got := fmt.Sprint(Bundle(plain(entries...), Options{Entries: entries}).Problems)
+		if test.want == "" && got != "[]" || !strings.Contains(got, test.want) {
+			t.Errorf("%s with flags 0x%x: problems %s, want %q", test.id, test.flags, got, test.want)
+		}
+	}
+}

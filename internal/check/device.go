@@ -16,6 +16,12 @@ const (
 	machineAMDGPU  = 224
 )
 
+// feature is a feature of target IDs.
+type feature struct {
+	name  string
+	shift uint // of its two bits in the flags
+}
+
 // settings are the meanings of the two bits of a feature in the flags.
 var settings = [4]string{2: "-", 3: "+"}
 
@@ -43,14 +49,18 @@ func checkDevice(id string, head []byte, image string) error {
 	if built == "" {
 		return nil
 	}
+	always := fixed[processor]
 	if head[8] >= 2 { // before version 4 of the ABI, the flags of features have another meaning
-		for i, feature := range []string{"sramecc", "xnack"} {
-			if sign := settings[flags>>(10-2*i)&3]; sign != "" {
-				built += ":" + feature + sign
+		for _, f := range features {
+			if sign := settings[flags>>f.shift&3]; sign != "" && !(sign == "+" && slices.Contains(always, f.name)) {
+				built += ":" + f.name + sign
 			}
 		}
 	}
-	parts := strings.Split(targetID, ":")
+	parts := slices.DeleteFunc(strings.Split(targetID, ":"), func(part string) bool {
+		name, on := strings.CutSuffix(part, "+")
+		return on && slices.Contains(always, name)
+	})
 	slices.Sort(parts[1:])
 	if builtProcessor, _, _ := strings.Cut(built, ":"); builtProcessor != processor || head[8] >= 2 && built != strings.Join(parts, ":") {
 		return fmt.Errorf("%s is code for %s, not for %s: correct its target", image, built, targetID)

@@ -69,3 +69,18 @@ var processors = [256]string{
 	0x40: "gfx940",
 	0x4b: "gfx941",
 }
+
+// features are the features of target IDs, in alphabetical order, and the numbers of the lower of their two bits
+// in the flags.
+var features = []feature{
+	{"sramecc", 10},
+	{"xnack", 8},
+}
+
+// fixed are the features that a processor always has, so that newer compilers do not name them.
+var fixed = map[string][]string{
+	"gfx1250":         []string{"sramecc", "xnack"},
+	"gfx1250-strict":  []string{"sramecc", "xnack"},
+	"gfx1251":         []string{"sramecc", "xnack"},
+	"gfx12-5-generic": []string{"sramecc", "xnack"},
+}

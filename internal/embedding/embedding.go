@@ -6,6 +6,9 @@ package embedding
 import (
 	"encoding/binary"
 	"iter"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // Sections with device code.
@@ -22,6 +25,22 @@ const (
 	// device link links them.
 	RelocatableSection = ".llvm.offloading.relocatable"
 )
+
+// IsHIPSection reports whether a section is HIPSection by its name, which linkers for Windows cut and to which
+// some compilers add a suffix.
+func IsHIPSection(name string) bool { return strings.HasPrefix(name, HIPSection[:8]) }
+
+// IsCUDASection reports whether a section has fat binaries of CUDA, by its name.
+func IsCUDASection(name string) bool {
+	return strings.HasPrefix(name, CUDASection) || name == CUDARelocatableSection
+}
+
+// IsOffloadSection reports whether a section of an ELF file has offload binaries, by its type. objcopy adds such sections
+// by name only, without the type. Longer names are not recognized, because the result of a relocatable device link is in
+// such a section.
+func IsOffloadSection(name string, typ uint32) bool {
+	return typ == elf.ShtOffloading || typ == elf.ShtProgbits && name == OffloadSection
+}
 
 // Sections and symbols that refer to device code.
 const (

@@ -4,15 +4,19 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tinylib/msgp/msgp"
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/registration/registered"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // archPlaceholder stands for a target ID in search paths.
@@ -72,7 +76,7 @@ func parseMarker(data []byte) (*Marker, error) {
 // Host is a library or program whose code is in archives.
 type Host struct {
 	*Marker
-	Wrappers []prune.Wrapper
+	Wrappers []registered.Wrapper
 	// file is the ELF file; nil for a PE file.
 	file *elfedit.File
 }
@@ -82,20 +86,20 @@ var ErrNoMarker = errors.New("not a kpack archive, and its code was not split")
 
 // ParseHost reads a library or program with a marker.
 func ParseHost(c content.Content) (*Host, error) {
-	if bytes.HasPrefix(c.Bytes(), []byte("MZ")) {
+	if bytes.HasPrefix(c.Mapped(guard.Inside), []byte("MZ")) {
 		return parsePE(c)
 	}
 	f, err := elfedit.Parse(c)
 	if err != nil {
 		return nil, err
 	}
-	wrappers, err := prune.Wrappers(f)
-	if err != nil {
-		return nil, err
+	code := registered.Find(c)
+	if code.Unresolved != nil {
+		return nil, code.Unresolved
 	}
-	h := &Host{file: f, Wrappers: wrappers}
+	h := &Host{file: f, Wrappers: code.Wrappers}
 	at := uint64(0)
-	for i, w := range wrappers {
+	for i, w := range h.Wrappers {
 		if w.Magic != embedding.MagicKpack {
 			continue
 		}
@@ -106,7 +110,7 @@ func ParseHost(c content.Content) (*Host, error) {
 		if !ok {
 			return nil, fmt.Errorf("wrapper %d: its marker at address 0x%x is not in the file", i, w.Target)
 		}
-		m, err := parseMarker(c.Bytes()[off:loadedEnd(f, w.Target, off)])
+		m, err := parseMarker(c.Mapped(guard.Inside)[off:loadedEnd(f, w.Target, off)])
 		if err != nil {
 			return nil, fmt.Errorf("wrapper %d: %w", i, err)
 		}
@@ -129,4 +133,32 @@ func loadedEnd(f *elfedit.File, addr, off uint64) uint64 {
 		}
 	}
 	return off
+}
+
+// Splittable reports whether a file is a library or program with HIP code that can be split. If it has such
+// code that cannot be split, or if that is not known, why is the reason.
+func Splittable(c content.Content) (fat bool, why string) {
+	code := registered.Find(c)
+	if object.Identify(c.Mapped(guard.Inside)) == object.PE && len(code.Regions) > 0 {
+		return false, "libraries for Windows cannot be split"
+	}
+	if !elfedit.IsLinked(c.Mapped(guard.Inside)) {
+		return false, ""
+	}
+	if code.Fault != nil {
+		return false, code.Fault.Error()
+	}
+	if _, err := elfedit.Parse(c); err != nil {
+		if prune.MayHaveCode(c) {
+			why = err.Error()
+		}
+		return false, why
+	}
+	if code.Reached() {
+		if err := prune.CheckSplit(code); err != nil {
+			return false, err.Error()
+		}
+		return true, ""
+	}
+	return slices.ContainsFunc(code.Regions, func(r registered.Region) bool { return embedding.IsHIPSection(r.Name) }), ""
 }

@@ -41,6 +41,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // magic is the first bytes of every archive.
@@ -147,7 +148,7 @@ func Is(data []byte) bool { return len(data) >= 4 && string(data[:4]) == magic }
 
 // Parse parses an archive. It checks everything except the compressed data.
 func Parse(c content.Content) (*Archive, error) {
-	data := c.Bytes()
+	data := c.Mapped(guard.Inside)
 	if !Is(data) || len(data) < headerSize {
 		return nil, fmt.Errorf("not a kpack archive: found %d bytes without the magic %s", len(data), magic)
 	}
@@ -363,6 +364,29 @@ func (a *Archive) Empty() *Archive {
 	return &Archive{Group: a.Group, Family: a.Family, Archs: a.Archs, Scheme: a.Scheme}
 }
 
+// Keep returns an archive with the entries for some of the targets of a.
+func (a *Archive) Keep(archs []string) *Archive {
+	less := a.Empty()
+	less.Archs = archs
+	if !slices.Contains(archs, a.Family) && slices.Contains(a.Archs, a.Family) {
+		less.Family = archs[0]
+	}
+	ordinals := make(map[int]int)
+	for _, e := range a.Sorted() {
+		if !slices.Contains(archs, e.Arch) {
+			continue
+		}
+		ordinal, ok := ordinals[e.Ordinal]
+		if !ok {
+			ordinal = len(ordinals)
+			ordinals[e.Ordinal] = ordinal
+		}
+		e.Ordinal = ordinal
+		less.Entries = append(less.Entries, e)
+	}
+	return less
+}
+
 // Sorted returns the entries by ordinal, key and target ID.
 func (a *Archive) Sorted() []Entry {
 	return slices.SortedStableFunc(slices.Values(a.Entries), func(a, b Entry) int {
@@ -429,7 +453,7 @@ func (p *parser) readFrames() error {
 	if err := p.inData(p.zstdAt, p.zstdSize); err != nil {
 		return fmt.Errorf("zstd_offset and zstd_size: %w", err)
 	}
-	data := p.data.Bytes()[p.zstdAt : p.zstdAt+p.zstdSize]
+	data := p.data.Mapped(guard.Inside)[p.zstdAt : p.zstdAt+p.zstdSize]
 	if len(data) < 4 {
 		return errors.New("zstd_size: more frames than the data can hold")
 	}
@@ -492,7 +516,7 @@ func (p *parser) entries(b []byte) error {
 				return nil, fmt.Errorf("original_size %d: the data has %d bytes", e.Size, e.Stored.Len())
 			}
 			if p.a.Scheme == Zstd {
-				if err := checkFrame(e.Stored.Bytes(), size); err != nil {
+				if err := checkFrame(e.Stored.Mapped(guard.Inside), size); err != nil {
 					return nil, err
 				}
 			}
@@ -553,7 +577,7 @@ var decoders = sync.Pool{New: func() any {
 // window returns the memory required to decompress an entry, in bytes.
 func (e *Entry) window(scheme Scheme) int64 {
 	var h zstd.Header
-	if scheme == None || h.Decode(e.Stored.Bytes()) != nil {
+	if scheme == None || h.Decode(e.Stored.Mapped(guard.Inside)) != nil {
 		return 0
 	}
 	return min(int64(min(h.WindowSize, 1<<31)), e.Size)
@@ -567,7 +591,7 @@ func (e *Entry) WriteTo(ctx context.Context, b *budget.Budget, sink content.Sink
 	return b.WithBytes(ctx, e.window(scheme), func(ctx context.Context) error {
 		d := decoders.Get().(*zstd.Decoder)
 		defer decoders.Put(d)
-		if err := d.Reset(bytes.NewReader(e.Stored.Bytes())); err != nil {
+		if err := d.Reset(bytes.NewReader(e.Stored.Mapped(guard.Inside))); err != nil {
 			return err
 		}
 		n, err := io.Copy(sink, io.LimitReader(d, e.Size+1))

@@ -12,7 +12,9 @@ import (
 	"github.com/tinylib/msgp/msgp"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/longzstd"
+	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/compression/longzstd"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
 
@@ -68,7 +70,7 @@ func TestRoundTrip(t *testing.T) {
 						w, _, _ = want.Entries[j].Content(t.Context(), nil, scheme)
 					}
 				}
-				if !bytes.Equal(g.Bytes(), w.Bytes()) {
+				if !bytes.Equal(g.Mapped(guard.Inside), w.Mapped(guard.Inside)) {
 					t.Errorf("%s: content differs", got.Entries[i].Key)
 				}
 				got.Entries[i].Stored = content.Content{}
@@ -294,4 +296,22 @@ func FuzzParseMarker(f *testing.F) {
 			t.Errorf("an incomplete marker: %+v", m)
 		}
 	})
+}
+
+// A setting is compared with the state of its own feature.
+func TestFits(t *testing.T) {
+	states := map[string]target.FeatureState{"any": target.FeatureAny, "-": target.FeatureOff, "+": target.FeatureOn}
+	for _, feature := range target.FeatureNames() {
+		for name, state := range states {
+			code := target.CodeObject{Processor: "gfx90a", Features: target.FeatureStates{}.With(feature, state)}
+			for _, other := range append(target.FeatureNames(), "tgsplit") {
+				for _, sign := range []string{"-", "+"} {
+					want := other != feature || name == "any" || name == sign
+					if id := "gfx90a:" + other + sign; Fits(code, id) != want {
+						t.Errorf("%s %s: Fits(%s) is %t", feature, name, id, !want)
+					}
+				}
+			}
+		}
+	}
 }

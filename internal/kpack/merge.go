@@ -13,9 +13,10 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/registration/registered"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // MergeOptions are the options of Merge.
@@ -53,12 +54,9 @@ func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) 
 	if h.file == nil {
 		return nil, errors.New("PE files are not supported; expected an ELF file")
 	}
-	section, err := h.file.Section(embedding.HIPSection)
+	section, err := emptied(h.file)
 	if err != nil {
 		return nil, err
-	}
-	if section < 0 {
-		return nil, fmt.Errorf("section %s: missing", embedding.HIPSection)
 	}
 	if h.file.Sections[section].InFile() > 0 {
 		return nil, fmt.Errorf("section %s: already has contents", embedding.HIPSection)
@@ -102,6 +100,28 @@ func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) 
 	return h.file.Layout(e)
 }
 
+// emptied returns the section that had the bundles before the file was split: that of compilers or, with another name, the
+// only one that is read-only and has no content.
+func emptied(f *elfedit.File) (int, error) {
+	section, err := f.Section(embedding.HIPSection)
+	if err != nil || section >= 0 {
+		return section, err
+	}
+	for i := range f.Sections {
+		if s := &f.Sections[i]; s.Type != elf.ShtNobits || s.Flags&(elf.ShfAlloc|elf.ShfWrite) != elf.ShfAlloc {
+			continue
+		}
+		if section >= 0 {
+			return -1, fmt.Errorf("sections %s and %s are read-only and empty: expected one, that of the bundles", f.Sections[section].Name, f.Sections[i].Name)
+		}
+		section = i
+	}
+	if section < 0 {
+		return -1, fmt.Errorf("section %s: missing", embedding.HIPSection)
+	}
+	return section, nil
+}
+
 // archived is an entry and the archive that contains it.
 type archived struct {
 	*Entry
@@ -131,7 +151,7 @@ func hostID(f *elfedit.File) string {
 
 // bundleItems returns the entries of the bundle for a wrapper, and a name that is
 // equal for bundles with the same entries.
-func bundleItems(ctx context.Context, h *Host, w prune.Wrapper, entries map[string][]archived, b *budget.Budget, memory *reservations) (items []bundle.Item, name string, err error) {
+func bundleItems(ctx context.Context, h *Host, w registered.Wrapper, entries map[string][]archived, b *budget.Budget, memory *reservations) (items []bundle.Item, name string, err error) {
 	items = []bundle.Item{{ID: hostID(h.file)}}
 	key := Key(h.Name, int(w.Index))
 	var signature []byte
@@ -143,7 +163,7 @@ func bundleItems(ctx context.Context, h *Host, w prune.Wrapper, entries map[stri
 		*memory = append(*memory, reserved)
 		id := e.ID()
 		if i := slices.IndexFunc(items, func(other bundle.Item) bool { return other.ID == id }); i >= 0 {
-			if !bytes.Equal(items[i].Content.Bytes(), body.Bytes()) {
+			if !bytes.Equal(items[i].Content.Mapped(guard.Inside), body.Mapped(guard.Inside)) {
 				return nil, "", fmt.Errorf("%s: two archives have different code for %s", clip(key), id)
 			}
 			continue

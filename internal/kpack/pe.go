@@ -6,9 +6,10 @@ import (
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/registration/registered"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Names of sections in PE files.
@@ -19,7 +20,7 @@ const (
 
 // parsePE reads a Windows library or program with a marker.
 func parsePE(c content.Content) (*Host, error) {
-	f, err := object.Parse(c.Bytes())
+	f, err := object.Parse(c.Mapped(guard.Inside))
 	if err != nil {
 		return nil, fmt.Errorf("PE file: %w", err)
 	}
@@ -45,7 +46,7 @@ func parsePE(c content.Content) (*Host, error) {
 	}
 	h := &Host{Marker: m}
 	for _, r := range embedding.Records(wrappers, 0) {
-		h.Wrappers = append(h.Wrappers, prune.Wrapper{Record: r})
+		h.Wrappers = append(h.Wrappers, registered.Wrapper{Record: r})
 	}
 	return h, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/embedding"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
 // peFile returns a Windows library with one section for each pair of a name and
@@ -24,6 +25,7 @@ func peFile(sections ...string) []byte {
 	le.PutUint16(b[dos+20:], optional)
 	le.PutUint16(b[dos+22:], 0x2022)
 	le.PutUint16(b[dos+24:], 0x20b)  // PE32+
+	le.PutUint32(b[dos+24+36:], 1)   // alignment in the file
 	le.PutUint32(b[dos+24+108:], 16) // directories
 	at := len(b) + len(sections)/2*sectionHeader
 	var body []byte
@@ -76,6 +78,26 @@ func TestParsePE(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			if _, err := ParseHost(content.Memory(test.data)); err == nil || !strings.Contains(err.Error(), test.err) {
 				t.Errorf("got error %v, want %q", err, test.err)
+			}
+		})
+	}
+}
+
+// TestSplittable tells libraries that can be split from others with device code.
+func TestSplittable(t *testing.T) {
+	for name, test := range map[string]struct {
+		data []byte
+		fat  bool
+		why  string
+	}{
+		"Windows, HIP code": {peFile(".hip_fat", "bundle", ".hipFatB", "wrapper"), false, "libraries for Windows cannot be split"},
+		"Windows":           {peFile(".text", "code"), false, ""},
+		"text":              {[]byte("text"), false, ""},
+		"library":           {fixture.HIPLibrary(t, []string{"gfx90a"}), true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if fat, why := Splittable(content.Memory(test.data)); fat != test.fat || why != test.why {
+				t.Errorf("got %t, %q, want %t, %q", fat, why, test.fat, test.why)
 			}
 		})
 	}

@@ -12,10 +12,11 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/compression/longzstd"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/longzstd"
 	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // spirv is the target ID of code that is compiled when it is loaded.
@@ -233,7 +234,7 @@ func (a *Archive) has(ctx context.Context, b *budget.Budget, e *Entry, body cont
 		if err != nil {
 			return false, fmt.Errorf("%s for %s in the archive: %w", e.Key, e.Arch, err)
 		}
-		if !bytes.Equal(c.Bytes(), body.Bytes()) {
+		if !bytes.Equal(c.Mapped(guard.Inside), body.Mapped(guard.Inside)) {
 			return false, fmt.Errorf("the archive has different code of %s for %s; give the library another name in archives, or create new archives", e.Key, e.Arch)
 		}
 		return true, nil
@@ -248,7 +249,7 @@ func (o *SplitOptions) store(ctx context.Context, scheme Scheme, contents []cont
 	}
 	stored := make([]content.Content, len(contents))
 	err := o.Budget.Each(ctx, len(contents), func(ctx context.Context, i int) error {
-		frame, err := longzstd.Encode(ctx, nil, contents[i].Bytes(), longzstd.FromNumber(o.Level))
+		frame, err := longzstd.Encode(ctx, nil, contents[i].Mapped(guard.Inside), longzstd.FromNumber(o.Level))
 		stored[i] = content.Memory(frame)
 		return err
 	})

@@ -12,9 +12,10 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/codeobject"
-	"github.com/rules-offload/rules_offload/internal/elfcheck"
+	"github.com/rules-offload/rules_offload/internal/elf/codeobject"
+	"github.com/rules-offload/rules_offload/internal/elf/elfcheck"
 	"github.com/rules-offload/rules_offload/internal/embedding"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Problem is a fault that a Verifier found.
@@ -98,7 +99,7 @@ func (v *Verifier) entry(ctx context.Context, name string, a *Archive, e *Entry)
 		return
 	}
 	defer memory.Release()
-	data := body.Bytes()
+	data := body.Mapped(guard.Inside)
 	if !codeobject.Is(data) {
 		v.warn(name, "%s: not an AMDGPU ELF file", where)
 		return
@@ -130,11 +131,7 @@ func Fits(t target.CodeObject, arch string) bool {
 		return false
 	}
 	for _, f := range id.Features {
-		state := t.XNACK
-		if f.Name == "sramecc" {
-			state = t.SRAMECC
-		}
-		if state == target.FeatureOn && !f.On || state == target.FeatureOff && f.On {
+		if state := t.Features.Of(f.Name); state == target.FeatureOn && !f.On || state == target.FeatureOff && f.On {
 			return false
 		}
 	}
@@ -147,7 +144,7 @@ func (v *Verifier) Host(name string, h *Host, c content.Content) {
 	if h.file == nil {
 		return
 	}
-	for _, f := range elfcheck.Check(c.Bytes()) {
+	for _, f := range elfcheck.Check(c.Mapped(guard.Inside)) {
 		switch f.Rule {
 		case elfcheck.Table, elfcheck.Page:
 			v.warn(name, "%s", f.Text)

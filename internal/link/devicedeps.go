@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/internal/bitcode"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/session"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // DeviceDepsOptions are the options of CheckDeviceDeps.
@@ -110,20 +110,20 @@ func CheckDeviceDeps(ctx context.Context, s *engine.Session, opt DeviceDepsOptio
 	if opt.Output == "" {
 		return nil
 	}
-	return session.Files(s).WriteFile(ctx, opt.Output, func(*files.Output) error { return nil })
+	return s.Files().WriteFile(ctx, opt.Output, func(*files.Output) error { return nil })
 }
 
 // globals returns the global values of a bitcode file.
 func globals(s *engine.Session, name string) ([]bitcode.Global, error) {
-	input, err := session.Files(s).Open(name)
+	input, err := s.Files().Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer input.Close()
-	if data := input.Bytes(); !bitcode.Is(data) {
+	if data := input.Mapped(guard.Inside); !bitcode.Is(data) {
 		return nil, files.NameError(input.Name(), ErrNotBitcode)
 	}
-	globals, err := bitcode.Globals(bytes.Clone(input.Bytes()))
+	globals, err := bitcode.Globals(bytes.Clone(input.Mapped(guard.Inside)))
 	return globals, files.NameError(input.Name(), err)
 }
 

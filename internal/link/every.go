@@ -14,10 +14,10 @@ import (
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/devicelink"
-	"github.com/rules-offload/rules_offload/internal/process"
-	"github.com/rules-offload/rules_offload/internal/register"
-	"github.com/rules-offload/rules_offload/internal/session"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
+	"github.com/rules-offload/rules_offload/internal/link/process"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
+	"github.com/rules-offload/rules_offload/internal/registration/runtimes"
 )
 
 // EveryTargetOptions are the options of EveryTarget.
@@ -43,6 +43,8 @@ type EveryTargetOptions struct {
 	Scratch string
 	// Env is the environment of Clang.
 	Env []string
+	// Missing, if not nil, is called with kernels that are not in the image which the runtime selects on some GPUs.
+	Missing func(*MissingKernels)
 	// Advice tells the user what to do about undefined symbols.
 	Advice string
 }
@@ -144,11 +146,11 @@ func (opt *EveryTargetOptions) options(s *engine.Session) (Options, error) {
 			},
 		},
 		HostTriple: opt.Triple, Output: opt.Output, Result: Object, Relocatable: opt.Relocatable,
-		Dir: opt.Scratch, Temp: opt.Scratch, Env: opt.Env, Slots: process.Limit(runtime.GOMAXPROCS(0)),
+		Missing: opt.Missing, Dir: opt.Scratch, Temp: opt.Scratch, Env: opt.Env, Slots: process.Limit(runtime.GOMAXPROCS(0)),
 	}
 	for i, name := range opt.Inputs {
 		o.Inputs = append(o.Inputs, Input{Name: name, Whole: opt.WholeArchive})
-		path, err := session.Files(s).Abs(name)
+		path, err := s.Files().Abs(name)
 		if err != nil {
 			return o, err
 		}
@@ -168,8 +170,8 @@ func (opt *EveryTargetOptions) options(s *engine.Session) (Options, error) {
 		Linked: func(i int, _ *devicelink.Link) string { return fmt.Sprintf("linked%d.img", i) },
 		Packed: func(kind offloadbinary.OffloadKind) string {
 			suffix := ".hipfb"
-			if kind == offloadbinary.OpenMP {
-				suffix = ".openmp"
+			if runtimes.Of(kind).Packing == runtimes.Binaries {
+				suffix = "." + kind.String()
 			}
 			return filepath.Join(opt.Scratch, "linked"+suffix)
 		},
@@ -209,15 +211,26 @@ func checkEvery(plan *Plan) error {
 			return err
 		}
 	}
+	var possible offloadbinary.OffloadKind
+	var titles []string
+	for i := range runtimes.Table {
+		if r := &runtimes.Table[i]; r.Packing == runtimes.Binaries || r.Packing == runtimes.Bundle {
+			possible |= r.Kind
+			titles = append(titles, r.Title)
+		}
+	}
 	for i := range links {
 		link := &links[i]
-		switch {
-		case link.Kinds == 0:
+		if link.Kinds == 0 {
 			return fmt.Errorf("the images for %s, such as that of %s, have no offload kind", link.Name(), plan.Images[link.Images[0]].File)
-		case link.Kinds&offloadbinary.CUDA != 0:
-			return fmt.Errorf("the images for %s are for CUDA: make a fat binary with NVIDIA's fatbinary, and register it with offload register", link.Name())
-		case link.Kinds&^(offloadbinary.OpenMP|offloadbinary.HIP) != 0:
-			return fmt.Errorf("the images for %s are of kind %s; OpenMP and HIP can be linked", link.Name(), link.Kinds)
+		}
+		for i := range runtimes.Table {
+			if r := &runtimes.Table[i]; link.Kinds&r.Kind != 0 && r.Packing == runtimes.NVIDIA {
+				return fmt.Errorf("the images for %s are for %s: make a fat binary with NVIDIA's fatbinary, and register it with offload register", link.Name(), r.Title)
+			}
+		}
+		if link.Kinds&^possible != 0 {
+			return fmt.Errorf("the images for %s are of kind %s; %s can be linked", link.Name(), link.Kinds, strings.Join(titles, " and "))
 		}
 	}
 	return nil

@@ -9,7 +9,8 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/register"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // hostLink runs the host linker and isolates its result if it is relocatable.
@@ -59,7 +60,7 @@ func (w *linker) isolate(ctx context.Context) error {
 	defer input.Close()
 	opt := IsolateOptions{Input: merged, Output: w.Output}
 	if w.Merged == "" {
-		opt.Suffix = register.Suffix(input.Bytes())
+		opt.Suffix = register.Suffix(input.Mapped(guard.Inside))
 		w.Observer.Isolated(opt.Suffix)
 	}
 	err = isolate(ctx, w.files, input, opt)

@@ -4,10 +4,10 @@ import (
 	"context"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/register"
-	"github.com/rules-offload/rules_offload/internal/session"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // IsolateOptions are the options of Isolate.
@@ -37,7 +37,7 @@ type IsolateOptions struct {
 // library with one suffix, and create their registration object for the section with
 // that suffix.
 func Isolate(ctx context.Context, s *engine.Session, opt IsolateOptions) error {
-	root := session.Files(s)
+	root := s.Files()
 	open := root.Open
 	if opt.Input == "" {
 		opt.Input, open = opt.Output, root.OpenToReplace
@@ -53,7 +53,7 @@ func Isolate(ctx context.Context, s *engine.Session, opt IsolateOptions) error {
 // isolate is Isolate for an input that is open.
 func isolate(ctx context.Context, root *files.Root, input *files.Input, opt IsolateOptions) error {
 	return root.Write(ctx, func(out *files.Outputs) error {
-		edits, err := register.Isolation(input.Bytes(), opt.Suffix, opt.Reference)
+		edits, err := register.Isolation(input.Mapped(guard.Inside), opt.Suffix, opt.Reference)
 		if err != nil {
 			return files.NameError(input.Name(), err)
 		}

@@ -6,6 +6,7 @@
 //	scan.go      finds the images in the inputs
 //	plan.go      plans the device links, by package devicelink, and writes their inputs
 //	run.go       runs the device links
+//	missing.go   finds kernels that are in one of the results and not in another that hides it
 //	pack.go      packs the results for each runtime
 //	register.go  writes registration objects, by package register
 //	host.go      runs the host link, isolates its result
@@ -24,13 +25,12 @@ import (
 	"path/filepath"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/devicelink"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/linkcache"
-	"github.com/rules-offload/rules_offload/internal/process"
-	"github.com/rules-offload/rules_offload/internal/session"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
+	"github.com/rules-offload/rules_offload/internal/link/linkcache"
+	"github.com/rules-offload/rules_offload/internal/link/process"
 )
 
 // Options are a host link and the device links that it requires.
@@ -94,6 +94,8 @@ type Options struct {
 	Stdout, Stderr io.Writer
 	// Cache, if not nil, stores the results of device links.
 	Cache *linkcache.Store
+	// Missing, if not nil, is called with kernels that are not in the image which the runtime selects on some GPUs.
+	Missing func(*MissingKernels)
 	// Observer, if not nil, is called at each step.
 	Observer Observer
 }
@@ -212,8 +214,9 @@ const (
 	// UnknownHost is a host for which no registration object can be written: Subject
 	// is its triple.
 	UnknownHost
-	// MixedSYCL are images of SYCL and of another offload kind for one target.
-	MixedSYCL
+	// MixedKinds are images for one target of which one kind cannot be linked with others: Subject is the title of its
+	// runtime.
+	MixedKinds
 	// NoRuntime is an offload kind that has no runtime: Subject is the kind.
 	NoRuntime
 	// NoImage is a device link without an output image: Subject is the
@@ -245,8 +248,8 @@ func (e *Error) Error() string {
 		text = "no host linker"
 	case UnknownHost:
 		text = fmt.Sprintf("host triple %q: unknown architecture", e.Subject)
-	case MixedSYCL:
-		text = devicelink.ErrMixedSYCL.Error()
+	case MixedKinds:
+		text = (&devicelink.MixedError{Runtime: e.Subject}).Error()
 	case NoRuntime:
 		text = fmt.Sprintf("offload kind %s has no runtime", e.Subject)
 	case NoImage:
@@ -289,7 +292,7 @@ func newLinker(s *engine.Session, opt Options) *linker {
 	if opt.Observer == nil {
 		opt.Observer = unobserved{}
 	}
-	return &linker{Options: opt, session: s, files: session.Files(s)}
+	return &linker{Options: opt, session: s, files: s.Files()}
 }
 
 // run runs the steps of the link.
@@ -304,6 +307,11 @@ func (w *linker) run(ctx context.Context) error {
 		}
 		if err := w.link(ctx); err != nil {
 			return err
+		}
+		if w.Missing != nil && !w.DryRun {
+			if err := w.reportMissing(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	packed, err := w.pack(ctx)

@@ -18,8 +18,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/devicelink"
-	"github.com/rules-offload/rules_offload/internal/process"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
+	"github.com/rules-offload/rules_offload/internal/link/process"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
@@ -76,7 +76,7 @@ func fatObject(t testing.TB, images ...string) []byte {
 		section = append(section, fixture.Bytes(t, func(out content.Sink) error {
 			return offloadbinary.Write(out, 1, []offloadbinary.Image{{
 				Kind: offloadbinary.Object, Offload: kind, Content: content.Memory([]byte(fields[3])),
-				Strings: []offloadbinary.String{{Key: "triple", Value: fields[0]}, {Key: "arch", Value: fields[1]}},
+				Properties: offloadbinary.Properties{{Key: "triple", Value: fields[0]}, {Key: "arch", Value: fields[1]}},
 			}})
 		})...)
 	}

@@ -11,12 +11,12 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/kernels"
-	"github.com/rules-offload/rules_offload/internal/bitcode"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/process"
-	"github.com/rules-offload/rules_offload/internal/session"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/link/process"
+	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // LinkDeviceOptions are the options of LinkDevice.
@@ -168,11 +168,11 @@ func undefinedSymbols(s *engine.Session, output string, objects []LinkedObject, 
 // references returns the names of the symbols that an ELF object or a bitcode file uses and does
 // not define.
 func references(s *engine.Session, name string) ([]string, error) {
-	input, err := session.Files(s).Open(name)
+	input, err := s.Files().Open(name)
 	if err != nil {
 		return nil, err
 	}
-	data := input.Bytes()
+	data := input.Mapped(guard.Inside)
 	if bitcode.Is(data) {
 		input.Close()
 		globals, err := globals(s, name)

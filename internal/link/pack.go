@@ -10,11 +10,12 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/devicelink"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/register"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
+	"github.com/rules-offload/rules_offload/internal/registration/runtimes"
 )
 
 // packed holds the images that are registered with one runtime.
@@ -88,35 +89,36 @@ func (w *linker) packGroup(ctx context.Context, links []devicelink.Link, kinds [
 
 // packKind packs the images of one runtime. targets are their entry IDs in a bundle for HIP.
 func (w *linker) packKind(ctx context.Context, p *packed, targets []string) (err error) {
-	switch p.kind {
-	case offloadbinary.OpenMP:
-		p.images, err = w.packOpenMP(ctx, p.links)
-	case offloadbinary.HIP:
-		err = w.bundleHIP(ctx, p, targets)
-	case offloadbinary.SYCL:
-		// The output of clang-sycl-linker contains all images.
+	runtime := runtimes.Of(p.kind)
+	if runtime == nil {
+		return &Error{Fault: NoRuntime, Subject: p.kind.String()}
+	}
+	switch runtime.Packing {
+	case runtimes.Binaries:
+		p.images, err = w.packBinaries(ctx, p)
+	case runtimes.Bundle:
+		err = w.bundle(ctx, p, targets)
+	case runtimes.Linked:
 		p.images = []string{p.links[0].Output}
-	case offloadbinary.CUDA:
+	case runtimes.NVIDIA:
 		p.images, err = w.fatbinary(ctx, p.links)
-	default:
-		err = &Error{Fault: NoRuntime, Subject: p.kind.String()}
 	}
 	return err
 }
 
-// packOpenMP writes an offload binary for each image, or one for all.
-func (w *linker) packOpenMP(ctx context.Context, links []*Link) (packages []string, err error) {
+// packBinaries writes an offload binary for each image, or one for all.
+func (w *linker) packBinaries(ctx context.Context, p *packed) (packages []string, err error) {
 	size := 1
 	if w.Policy.Joined {
-		size = len(links)
+		size = len(p.links)
 	}
-	for some := range slices.Chunk(links, size) {
-		name := w.packedFile(offloadbinary.OpenMP, &w.Names.Images, stem(filepath.Base(some[0].Output)), ".openmp.offload")
+	for some := range slices.Chunk(p.links, size) {
+		name := w.packedFile(p.kind, &w.Names.Images, stem(filepath.Base(some[0].Output)), "."+p.kind.String()+".offload")
 		packages = append(packages, name)
 		if w.DryRun {
 			continue
 		}
-		if err := w.packImages(ctx, some, name); err != nil {
+		if err := w.packImages(ctx, some, p.kind, name); err != nil {
 			return nil, err
 		}
 	}
@@ -132,7 +134,7 @@ func (w *linker) packedFile(kind offloadbinary.OffloadKind, names *devicelink.Na
 }
 
 // packImages writes an offload binary of linked images.
-func (w *linker) packImages(ctx context.Context, links []*Link, name string) error {
+func (w *linker) packImages(ctx context.Context, links []*Link, kind offloadbinary.OffloadKind, name string) error {
 	var images []offloadbinary.Image
 	for _, link := range links {
 		input, err := w.files.Open(w.path(link.Output))
@@ -140,7 +142,7 @@ func (w *linker) packImages(ctx context.Context, links []*Link, name string) err
 			return err
 		}
 		defer input.Close()
-		image := w.packaged(link)
+		image := w.packaged(link, kind)
 		image.Content = input.All()
 		if devicelink.NeedsContainer(link.Triple) {
 			var contained content.Buffer
@@ -151,14 +153,16 @@ func (w *linker) packImages(ctx context.Context, links []*Link, name string) err
 		}
 		images = append(images, image)
 	}
-	return w.files.WriteFile(ctx, name, func(output *files.Output) error { return offloadbinary.Write(output, 1, images) })
+	return w.files.WriteFile(ctx, name, func(output *files.Output) error {
+		return offloadbinary.Write(output, offloadbinary.DefaultVersion, images)
+	})
 }
 
 // packaged describes the output of a link for its offload binary.
-func (w *linker) packaged(link *Link) offloadbinary.Image {
+func (w *linker) packaged(link *Link, kind offloadbinary.OffloadKind) offloadbinary.Image {
 	image := offloadbinary.Image{
-		Kind: offloadbinary.Object, Offload: offloadbinary.OpenMP,
-		Strings: []offloadbinary.String{{Key: "triple", Value: link.Triple}, {Key: "arch", Value: link.Processor()}},
+		Kind: offloadbinary.Object, Offload: kind,
+		Properties: offloadbinary.Properties{{Key: "triple", Value: link.Triple}, {Key: "arch", Value: link.Processor()}},
 	}
 	if w.Device.EmbedBitcode {
 		image.Kind = offloadbinary.Bitcode
@@ -169,14 +173,14 @@ func (w *linker) packaged(link *Link) offloadbinary.Image {
 // hipAlign is the alignment of images in bundles for HIP, in bytes: the runtime maps them.
 const hipAlign = 4096
 
-// bundleHIP makes a bundle of the images: in a file if a file is required, else
+// bundle makes a bundle of the images: in a file if a file is required, else
 // in the registration object.
-func (w *linker) bundleHIP(ctx context.Context, p *packed, ids []string) error {
+func (w *linker) bundle(ctx context.Context, p *packed, ids []string) error {
 	var images []string
 	for _, link := range p.links {
 		images = append(images, w.path(link.Output))
 	}
-	name := w.packedFile(offloadbinary.HIP, &w.Names.Files, w.base(), ".hipfb")
+	name := w.packedFile(p.kind, &w.Names.Files, w.base(), ".hipfb")
 	p.images = []string{name}
 	w.Observer.Bundled(ids, images, name)
 	if w.DryRun {

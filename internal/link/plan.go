@@ -10,12 +10,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/devicelink"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/process"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
+	"github.com/rules-offload/rules_offload/internal/link/process"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Plan is what the device links of a host link do. The images are valid until Close.
@@ -55,7 +56,7 @@ func (w *linker) override() error {
 			return err
 		}
 		defer input.Close()
-		triple, arch, err := devicelink.Target(input.Bytes())
+		triple, arch, err := devicelink.Target(input.Mapped(guard.Inside))
 		if err != nil {
 			err = files.NameError(input.Name(), err)
 			if _, ok := errors.AsType[*devicelink.HeaderError](err); ok {
@@ -121,9 +122,9 @@ func (w *linker) divide(plan *Plan) error {
 			w.Device.Libraries = append(w.Device.Libraries, cmp.Or(library.Path, w.Inputs[library.Input].Name))
 		}
 	}
-	described := make([]devicelink.Image, len(plan.Images))
+	described := make([]devicelink.Input, len(plan.Images))
 	for i, image := range plan.Images {
-		described[i] = devicelink.Image{
+		described[i] = devicelink.Input{
 			Triple: image.Triple, Arch: image.Arch, Kinds: parseOffloadKinds(image.Offload),
 			Member: plan.member[i], Name: image.Holder(),
 		}
@@ -143,8 +144,8 @@ func (w *linker) check(plan *Plan) (possible int, err error) {
 	}
 	for i := range links {
 		if err := links[i].Check(); err != nil {
-			if errors.Is(err, devicelink.ErrMixedSYCL) {
-				err = &Error{Fault: MixedSYCL}
+			if mixed, ok := errors.AsType[*devicelink.MixedError](err); ok {
+				err = &Error{Fault: MixedKinds, Subject: mixed.Runtime}
 			}
 			return i, err
 		}

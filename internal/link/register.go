@@ -6,11 +6,14 @@ import (
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/register"
-	"github.com/rules-offload/rules_offload/internal/registerir"
+	"github.com/rules-offload/rules_offload/internal/llvm/dialect"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
+	"github.com/rules-offload/rules_offload/internal/registration/registerir"
+	"github.com/rules-offload/rules_offload/internal/registration/runtimes"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // Registered describes a registration object for Observer.
@@ -36,7 +39,7 @@ func (w *linker) register(ctx context.Context, group []packed) error {
 	for i := range group {
 		p := &group[i]
 		w.Observer.Registered(&Registered{p.kind, p.links, p.images, stem(name) + ".bc", name})
-		r := register.Registration{Kind: p.kind, Package: p.kind == offloadbinary.SYCL && w.Device.Release.RegistersSYCLBinaries()}
+		r := register.Registration{Kind: p.kind, Package: runtimes.Of(p.kind).Form == runtimes.OffloadBinary && dialect.Of(w.Device.Release).SYCLBinaries}
 		if err := w.readImages(&r, p); err != nil {
 			return err
 		}
@@ -117,24 +120,24 @@ func (w *linker) compile(ctx context.Context, ir, object string) error {
 
 // placeholders returns the images of a dry run, which have no content.
 func (w *linker) placeholders(p *packed) ([]register.Image, error) {
-	switch p.kind {
-	case offloadbinary.OpenMP:
+	switch runtimes.Of(p.kind).Form {
+	case runtimes.Images:
 		var images []register.Image
 		for _, link := range p.links {
 			var b content.Buffer
-			image := w.packaged(link)
+			image := w.packaged(link, p.kind)
 			if len(w.Override) > 0 {
 				input, err := w.files.Open(link.Output)
 				if err != nil {
 					return nil, err
 				}
 				defer input.Close()
-				image.Content = content.Memory(slices.Clone(input.Bytes()))
+				image.Content = content.Memory(slices.Clone(input.Mapped(guard.Inside)))
 			}
-			if err := offloadbinary.Write(&b, 1, []offloadbinary.Image{image}); err != nil {
+			if err := offloadbinary.Write(&b, offloadbinary.DefaultVersion, []offloadbinary.Image{image}); err != nil {
 				return nil, err
 			}
-			r := register.Registration{Kind: offloadbinary.OpenMP}
+			r := register.Registration{Kind: p.kind}
 			packed, err := r.ReadImages(content.Memory(b.Bytes()))
 			if err != nil {
 				return nil, err
@@ -142,7 +145,7 @@ func (w *linker) placeholders(p *packed) ([]register.Image, error) {
 			images = append(images, packed...)
 		}
 		return images, nil
-	case offloadbinary.SYCL:
+	case runtimes.OffloadBinary:
 		return []register.Image{{Symbols: []string{"stub"}}}, nil
 	}
 	return []register.Image{{}}, nil

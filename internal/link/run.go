@@ -7,7 +7,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/rules-offload/rules_offload/internal/process"
+	"github.com/rules-offload/rules_offload/internal/link/process"
 )
 
 // link runs the device links.

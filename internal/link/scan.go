@@ -8,14 +8,14 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/bitcode"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/guard"
-	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/register"
+	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // scan finds the images in the inputs, and the symbols of the offload entries to keep. The caller
@@ -47,7 +47,7 @@ func (w *linker) scanInput(ctx context.Context, found *Plan, in Input) error {
 	var format object.Format
 	err = guard.Contain(func() error {
 		data := f.Content()
-		format = object.Identify(data.Bytes())
+		format = object.Identify(data.Mapped(guard.Inside))
 		return w.scanEntries(found, in.Name, format, data)
 	})
 	if err != nil {
@@ -87,7 +87,7 @@ func (w *linker) scanEntries(found *Plan, name string, format object.Format, dat
 	case w.Policy.Keep == AllEntries && format != object.ELFSharedObject:
 		symbols = w.hostEntries(name, data, 0)
 	case w.Policy.Keep == ObjectEntries && format == object.ELFRelocatable:
-		symbols, err = register.EntrySymbols(data.Bytes())
+		symbols, err = register.EntrySymbols(data.Mapped(guard.Inside))
 	}
 	found.entries = append(found.entries, symbols...)
 	return err
@@ -104,7 +104,7 @@ const maxArchiveDepth = 32
 // hostEntries returns the symbols of the offload entries in an object or in the
 // members of an archive. Files that cannot be read are left to the linker.
 func (w *linker) hostEntries(path string, c content.Content, depth int) (names []string) {
-	data := c.Bytes()
+	data := c.Mapped(guard.Inside)
 	switch format := object.Identify(data); format {
 	case object.ELFRelocatable:
 		names, _ = register.EntrySymbols(data)

@@ -10,8 +10,9 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 const memberHeader = 60
@@ -31,7 +32,7 @@ type stored struct {
 // openArchive finds the device code in the members of an archive.
 func (w *Work) openArchive(ctx context.Context) error {
 	w.format = "archive"
-	archive, err := ar.Parse(w.in.Bytes())
+	archive, err := ar.Parse(w.in.Mapped(guard.Inside))
 	if err != nil {
 		return unsupported(err)
 	}
@@ -57,7 +58,7 @@ func (w *Work) openArchive(ctx context.Context) error {
 		}
 		sub := &Work{in: s.data, opt: w.opt}
 		var err error
-		if data := s.data.Bytes(); object.Identify(data) == object.ELFRelocatable && data[4] == 2 && data[5] == 1 {
+		if data := s.data.Mapped(guard.Inside); object.Identify(data) == object.ELFRelocatable && data[4] == 2 && data[5] == 1 {
 			err = sub.openObject(ctx)
 		} else {
 			err = sub.openContainers(ctx)
@@ -81,7 +82,7 @@ func (w *Work) openArchive(ctx context.Context) error {
 
 // readMembers returns everything in an archive, in order.
 func readMembers(in content.Content, members map[int64]ar.Member, kind ar.Kind) ([]stored, error) {
-	data := in.Bytes()
+	data := in.Mapped(guard.Inside)
 	var all []stored
 	indices := 0
 	for at := int64(8); at < in.Len(); {
@@ -153,10 +154,10 @@ func buildArchive(in content.Content, all []stored, o *Options) (*elfedit.Layout
 		if size > 9_999_999_999 {
 			return nil, fmt.Errorf("archive member at byte %d: %d bytes are more than an archive can state", s.header, size)
 		}
-		header := append([]byte{}, in.Bytes()[s.header:s.header+memberHeader+s.prefix]...)
+		header := append([]byte{}, in.Mapped(guard.Inside)[s.header:s.header+memberHeader+s.prefix]...)
 		copy(header[48:58], fmt.Sprintf("%-10d", size))
 		if s.index != "" {
-			index, err := moveIndex(s.data.Bytes(), s.index, moved)
+			index, err := moveIndex(s.data.Mapped(guard.Inside), s.index, moved)
 			if err != nil {
 				return nil, err
 			}

@@ -1,14 +1,17 @@
 package prune
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
+	"github.com/rules-offload/rules_offload/internal/registration/registered"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // CodeEntry is a device entry of a bundle in a linked file.
@@ -33,7 +36,7 @@ func Selects(name, targetID string) bool {
 type Code struct {
 	File     *elfedit.File
 	Section  int
-	Wrappers []Wrapper
+	Wrappers []registered.Wrapper
 	// Bundles are the device entries of the bundles, and Of the bundle of each wrapper.
 	Bundles [][]CodeEntry
 	Of      []int
@@ -49,11 +52,22 @@ func (c *Code) Close() {
 	c.release = nil
 }
 
+// CheckSplit reports whether the bundles of a linked file are in a section of their own, which can be removed.
+func CheckSplit(code *registered.Code) error {
+	switch r := code.Regions; {
+	case len(r) > 1:
+		return fmt.Errorf("found bundles in sections %s and %s, expected one section; link them into one", r[0].Name, r[1].Name)
+	case !r[0].Alone():
+		return fmt.Errorf("section %s: found bundles among other data, expected a section of their own; link the file again", r[0].Name)
+	}
+	return nil
+}
+
 // ReadCode reads the device code that wrappers point to. Entries of compressed
 // bundles are in memory until Close.
 func ReadCode(ctx context.Context, in content.Content, budget *budget.Budget) (*Code, error) {
-	if !elfedit.Is(in.Bytes()) {
-		if len(in.Bytes()) >= 2 && string(in.Bytes()[:2]) == "MZ" {
+	if !elfedit.Is(in.Mapped(guard.Inside)) {
+		if len(in.Mapped(guard.Inside)) >= 2 && string(in.Mapped(guard.Inside)[:2]) == "MZ" {
 			return nil, fmt.Errorf("PE files are not supported; expected an ELF file")
 		}
 		return nil, fmt.Errorf("not a shared library or program: found no ELF header")
@@ -62,25 +76,27 @@ func ReadCode(ctx context.Context, in content.Content, budget *budget.Budget) (*
 	if err != nil {
 		return nil, err
 	}
-	c := &Code{File: f}
-	if c.Section, err = f.Section(embedding.HIPSection); err != nil {
+	found := registered.Find(in)
+	if err := cmp.Or(found.Unresolved, found.Fault); err != nil {
 		return nil, err
 	}
-	if c.Wrappers, err = Wrappers(f); err != nil {
-		return nil, err
-	}
+	c := &Code{File: f, Section: -1, Wrappers: found.Wrappers}
 	for i, w := range c.Wrappers {
 		if w.Magic == embedding.MagicKpack {
 			return nil, fmt.Errorf("wrapper %d points to a marker: the file is already split", i)
 		}
 	}
-	if c.Section < 0 || f.Sections[c.Section].InFile() == 0 {
+	switch {
+	case len(found.Regions) == 0:
 		return nil, fmt.Errorf("no device code in the file: no section %s with content", embedding.HIPSection)
+	case !found.Reached():
+		return nil, noWrapper(found.Regions[0].Name)
 	}
-	if len(c.Wrappers) == 0 {
-		return nil, fmt.Errorf("section %s: no wrapper in section %s points to it", embedding.HIPSection, embedding.HIPWrappers)
+	if err := CheckSplit(found); err != nil {
+		return nil, err
 	}
-	r, err := linkedHIP(ctx, f, c.Section, c.Wrappers, &Options{Budget: budget})
+	c.Section = found.Regions[0].Section
+	r, err := linkedHIP(ctx, f, &found.Regions[0], c.Wrappers, &Options{Budget: budget})
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +122,7 @@ func ReadCode(ctx context.Context, in content.Content, budget *budget.Budget) (*
 		}
 		c.Bundles = append(c.Bundles, entries)
 	}
-	for _, u := range r.order {
+	for _, u := range r.order[:len(c.Wrappers)] {
 		c.Of = append(c.Of, number[u])
 	}
 	return c, nil

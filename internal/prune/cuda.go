@@ -9,26 +9,23 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/cubin"
+	"github.com/rules-offload/rules_offload/internal/devicecode/cubin"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
+	"github.com/rules-offload/rules_offload/internal/registration/registered"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
-
-// isFatbinarySection reports whether a section of this name has CUDA fatbinaries.
-func isFatbinarySection(name string) bool {
-	return name == embedding.CUDASection || name == embedding.CUDARelocatableSection
-}
 
 // fatbinaries returns the adjacent CUDA fatbinaries in c.
 func fatbinaries(ctx context.Context, c content.Content, section string, o *Options) (*region, error) {
 	r := &region{}
-	for f, err := range cubin.Fatbinaries(c.Bytes()) {
+	for f, err := range cubin.Fatbinaries(c.Mapped(guard.Inside)) {
 		if err != nil {
 			return nil, err
 		}
 		u := &unit{at: f.Offset, stored: c.Slice(f.Offset, f.Size), section: section, size: f.Size, fatbinary: true}
-		images, err := cubin.Images(u.stored.Bytes())
+		images, err := cubin.Images(u.stored.Mapped(guard.Inside))
 		if err != nil {
 			return nil, fmt.Errorf("fatbinary at byte 0x%x: %w", f.Offset, err)
 		}
@@ -61,7 +58,7 @@ func (u *unit) rewriteFatbinary() error {
 		size += e.size
 	}
 	var out partSink
-	out.add(content.Memory(cubin.NewHeader(u.stored.Bytes(), size)))
+	out.add(content.Memory(cubin.NewHeader(u.stored.Mapped(guard.Inside), size)))
 	for i := range u.entries {
 		if e := &u.entries[i]; !e.drop {
 			out.add(u.stored.Slice(e.offset, e.size))
@@ -94,12 +91,12 @@ func (w *Work) openFatbinaries(ctx context.Context) error {
 }
 
 // cudaWrappers returns the records of a linked file that point to fatbinaries.
-func cudaWrappers(f *elfedit.File) ([]Wrapper, error) {
+func cudaWrappers(f *elfedit.File) ([]registered.Wrapper, error) {
 	s, data, err := loadedSection(f, embedding.CUDAWrappers)
 	if err != nil || len(data) == 0 {
 		return nil, err
 	}
-	var all []Wrapper
+	var all []registered.Wrapper
 	for at := (8 - s.Addr%8) % 8; uint64(len(data)) >= embedding.RecordSize && at <= uint64(len(data))-embedding.RecordSize; at += 8 {
 		b := data[at:]
 		if binary.LittleEndian.Uint32(b) != embedding.MagicCUDA {
@@ -108,19 +105,30 @@ func cudaWrappers(f *elfedit.File) ([]Wrapper, error) {
 		if version := binary.LittleEndian.Uint32(b[4:]); version != 1 && f.Type == elf.EtExec {
 			return nil, fmt.Errorf("section %s: found a wrapper of version %d, expected version 1 in a program at fixed addresses; link it with -pie", s.Name, version)
 		}
-		all = append(all, Wrapper{Addr: s.Addr + at, Record: embedding.Record{Target: binary.LittleEndian.Uint64(b[8:])}})
+		all = append(all, registered.Wrapper{Addr: s.Addr + at, Record: embedding.Record{Target: binary.LittleEndian.Uint64(b[8:])}})
 		at += embedding.RecordSize - 8
 	}
 	return all, relocate(f, all)
 }
 
-// linkedCUDA finds the fatbinaries of a linked file in one of the sections for them.
-func (w *Work) linkedCUDA(ctx context.Context, f *elfedit.File, name string) (*region, error) {
-	section, err := f.Section(name)
-	if err != nil || section < 0 || f.Sections[section].InFile() == 0 {
-		return nil, err
+// relocate sets the targets of wrappers whose pointers the loader relocates.
+func relocate(f *elfedit.File, all []registered.Wrapper) error {
+	index := make(map[uint64]*registered.Wrapper)
+	for i := range all {
+		index[all[i].Addr+8] = &all[i]
 	}
+	return f.Pointers(func(p elfedit.Pointer) error {
+		if wrapper := index[p.Slot]; wrapper != nil {
+			wrapper.Target = p.Value
+		}
+		return nil
+	})
+}
+
+// linkedCUDA finds the fatbinaries of a linked file in one of the sections for them.
+func (w *Work) linkedCUDA(ctx context.Context, f *elfedit.File, section int) (*region, error) {
 	s := &f.Sections[section]
+	name := string(s.Name)
 	r, err := fatbinaries(ctx, f.Content(section), name, &w.opt)
 	if err == nil {
 		r.section, r.align = section, max(s.Align, 8)

@@ -10,9 +10,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/embedding"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 	"github.com/rules-offload/rules_offload/internal/limits"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // openBundles finds the adjacent bundles in a file.
@@ -31,7 +31,7 @@ func (w *Work) openBundles(ctx context.Context) error {
 // consecutive returns the adjacent bundles from the start of c.
 func consecutive(ctx context.Context, c content.Content, section string, o *Options) (*region, error) {
 	r := &region{}
-	for extent, err := range ccob.Walk(c.Bytes(), bundle.End) {
+	for extent, err := range ccob.Walk(c.Mapped(guard.Inside), bundle.End) {
 		if err != nil {
 			return nil, err
 		}
@@ -128,16 +128,12 @@ func (r *imageRange) newEnd() uint64 {
 }
 
 // openOpenMP finds the images of OpenMP through records with their starts and ends.
-func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File) (*region, error) {
-	section, err := f.Section(embedding.OffloadSection)
-	if err != nil || section < 0 {
-		return nil, err
-	}
+func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File, section int) (*region, error) {
 	s := &f.Sections[section]
-	if s.InFile() == 0 || s.Flags&elf.ShfAlloc == 0 {
+	if s.Flags&elf.ShfAlloc == 0 {
 		return nil, nil
 	}
-	r, err := w.offloadBinaries(ctx, f.Content(section), embedding.OffloadSection)
+	r, err := w.offloadBinaries(ctx, f.Content(section), string(s.Name))
 	if err != nil {
 		return nil, fmt.Errorf("section %s: %w", s.Name, err)
 	}
@@ -198,7 +194,7 @@ func imageRecords(f *elfedit.File, section int, images []imageRange) (map[uint64
 		if t.Flags&elf.ShfAlloc == 0 || t.Flags&elf.ShfExec != 0 || t.InFile() < 16 || i == section || t.Type != elf.ShtProgbits {
 			continue
 		}
-		data := f.Content(i).Bytes()
+		data := f.Content(i).Mapped(guard.Inside)
 		for at := (8 - t.Addr%8) % 8; at+16 <= uint64(len(data)); at += 8 {
 			value := binary.LittleEndian.Uint64(data[at:])
 			if i, ok := starts[value]; ok && binary.LittleEndian.Uint64(data[at+8:]) == value+images[i].size {

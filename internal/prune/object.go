@@ -7,23 +7,35 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/registration/registered"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // openObject finds the device code in a relocatable object.
 func (w *Work) openObject(ctx context.Context) error {
 	w.format = "elf-object"
+	code := registered.Find(w.in)
 	f, err := elfedit.ParseObject(w.in)
-	if err != nil && !MayHaveCode(w.in.Bytes()) {
+	if err != nil && !mayHaveCode(w.in.Mapped(guard.Inside), code) {
 		return ErrNoDeviceCode
 	}
 	if err != nil {
 		return unsupported(err)
 	}
+	if code.Unresolved != nil {
+		return code.Unresolved
+	}
+	bundles := make(map[int]*registered.Region) // by section
+	for i := range code.Regions {
+		r := &code.Regions[i]
+		if bundles[r.Section] = r; !r.Alone() {
+			return w.openFixed(ctx, code)
+		}
+	}
 	var regions []*region
-	var targets map[int]map[elfedit.Place]uint64 // see objectTargets; nil until computed
 	loose := &unit{loose: true, section: bundle.SectionPrefix}
 	for i := range f.Sections {
 		s := &f.Sections[i]
@@ -31,16 +43,11 @@ func (w *Work) openObject(ctx context.Context) error {
 		var r *region
 		switch {
 		case s.InFile() == 0:
-		case name == embedding.HIPSection:
-			if targets == nil {
-				if targets, err = objectTargets(f); err != nil {
-					return err
-				}
-			}
-			r, err = objectHIP(ctx, f.Content(i), targets[i], &w.opt)
-		case name == embedding.OffloadSection:
+		case bundles[i] != nil:
+			r, err = objectHIP(ctx, bundles[i], code.Wrappers, &w.opt)
+		case embedding.IsOffloadSection(name, s.Type):
 			r, err = w.offloadBinaries(ctx, f.Content(i), name)
-		case isFatbinarySection(name):
+		case embedding.IsCUDASection(name):
 			r, err = fatbinaries(ctx, f.Content(i), name, &w.opt)
 			err = unsupported(err)
 		case strings.HasPrefix(name, bundle.SectionPrefix) && name != bundle.SectionPrefix:
@@ -113,61 +120,17 @@ func buildObject(in content.Content, f *elfedit.File, changes []elfedit.Change, 
 	return &elfedit.Layout{Parts: out.parts, Size: out.size}, err
 }
 
-// objectHIP returns the bundles in a section of an object: those that wrappers point to
-// or, without wrappers, adjacent ones.
-func objectHIP(ctx context.Context, body content.Content, targets map[elfedit.Place]uint64, o *Options) (*region, error) {
-	if len(targets) == 0 {
-		return consecutive(ctx, body, embedding.HIPSection, o)
-	}
-	var starts []int64
-	for _, t := range targets {
-		if t >= uint64(body.Len()) {
-			return nil, fmt.Errorf("a wrapper points to byte 0x%x of %d", t, body.Len())
-		}
-		starts = append(starts, int64(t))
-	}
-	units, _, err := bundlesAt(ctx, embedding.HIPSection, body, starts, o)
+// objectHIP returns the bundles of a section of an object, and the pointers to them in wrappers.
+func objectHIP(ctx context.Context, found *registered.Region, wrappers []registered.Wrapper, o *Options) (*region, error) {
+	units, err := unitsOf(ctx, found, o)
 	if err != nil {
 		return nil, err
 	}
 	r := &region{units: units, slots: make(map[elfedit.Place]goal)}
-	for slot, t := range targets {
-		i, _ := r.find(int64(t))
-		r.slots[slot] = units[i].goal
+	for _, wrapper := range wrappers {
+		if i, ok := r.find(wrapper.Offset - found.Start); ok && wrapper.Magic == embedding.MagicHIP {
+			r.slots[wrapper.Slot] = units[i].goal
+		}
 	}
 	return r, nil
-}
-
-// objectTargets returns, for each section that wrappers point to, the places of their
-// pointers and the offsets in the section that they point to.
-func objectTargets(f *elfedit.File) (map[int]map[elfedit.Place]uint64, error) {
-	targets := make(map[int]map[elfedit.Place]uint64)
-	slots := objectWrappers(f)
-	err := f.References(func(r elfedit.Reference) error {
-		if !slots[r.From] || !r.Direct {
-			return nil
-		}
-		if targets[r.To.Section] == nil {
-			targets[r.To.Section] = make(map[elfedit.Place]uint64)
-		}
-		targets[r.To.Section][r.From] = r.To.Offset
-		return nil
-	})
-	return targets, err
-}
-
-// objectWrappers returns the places of the pointers in wrappers.
-func objectWrappers(f *elfedit.File) map[elfedit.Place]bool {
-	slots := make(map[elfedit.Place]bool)
-	for i := range f.Sections {
-		if string(f.Sections[i].Name) != embedding.HIPWrappers {
-			continue
-		}
-		for at, r := range embedding.Records(f.Content(i).Bytes(), 0) {
-			if r.Magic == embedding.MagicHIP {
-				slots[elfedit.Place{Section: i, Offset: at + 8}] = true
-			}
-		}
-	}
-	return slots
 }

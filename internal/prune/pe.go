@@ -4,20 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/registration/registered"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // peFile is a linked file for Windows. Addresses are relative to the image.
 type peFile struct {
 	*object.Image
-	code    int    // section of the bundles; -1 for none
-	records int    // section of the wrappers; -1 for none
-	other   string // name of a section with device code of another kind
+	code  int    // section of the bundles
+	other string // name of a section with device code of another kind
 }
 
 // parsePE reads the headers of a PE file.
@@ -26,7 +26,7 @@ func parsePE(data []byte) (*peFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &peFile{code: -1, records: -1}
+	p := &peFile{}
 	if p.Image, err = f.Image(); err != nil {
 		return nil, err
 	}
@@ -37,85 +37,58 @@ func parsePE(data []byte) (*peFile, error) {
 		return nil, fmt.Errorf("PE file: found sections aligned to 0x%x bytes, expected a power of two up to 0x10000", a)
 	}
 	for i := range f.Sections {
-		switch name := string(f.Sections[i].Name); {
-		case p.code < 0 && isCut(name, embedding.HIPSection):
-			p.code = i
-		case p.records < 0 && isCut(name, embedding.HIPWrappers):
-			p.records = i
-		case isCut(name, embedding.OffloadSection), isCut(name, embedding.CUDASection):
+		if name := string(f.Sections[i].Name); registered.IsCut(name, embedding.OffloadSection) || registered.IsCut(name, embedding.CUDASection) {
 			p.other = name
 		}
 	}
 	return p, nil
 }
 
-// isCut reports whether a section has a name, or its first 8 characters, as linkers for Windows
-// write it.
-func isCut(section, name string) bool {
-	return section == name || len(section) == 8 && strings.HasPrefix(name, section)
-}
-
 // openPE finds the bundles of HIP in a linked file for Windows.
 func (w *Work) openPE(ctx context.Context) error {
 	w.format = "pe"
-	p, err := parsePE(w.in.Bytes())
+	p, err := parsePE(w.in.Mapped(guard.Inside))
 	if err != nil {
 		return unsupported(err)
 	}
-	if p.code < 0 && p.other != "" {
+	code := registered.Find(w.in)
+	for i, wrapper := range code.Wrappers {
+		if wrapper.Magic == embedding.MagicKpack && len(code.Regions) > 0 {
+			return unsupported(fmt.Errorf("wrapper %d: the code is in kpack archives, but section %s has content", i, code.Regions[0].Name))
+		}
+	}
+	switch {
+	case code.Unresolved != nil:
+		return unsupported(code.Unresolved)
+	case code.Fault != nil:
+		return unsupported(code.Fault)
+	case len(code.Regions) == 0 && p.other != "":
 		return unsupported(fmt.Errorf("section %s of a PE file is not supported; expected bundles in section %s", p.other, embedding.HIPSection[:8]))
-	}
-	if p.code < 0 {
+	case len(code.Regions) == 0:
 		return ErrNoDeviceCode
 	}
-	body, err := p.Data(p.code)
-	if err != nil {
-		return err
-	}
-	if len(body) == 0 {
-		return ErrNoDeviceCode
-	}
+	found := &code.Regions[0]
+	p.code = found.Section
 	if err := p.Alone(p.code); err != nil {
 		return unsupported(err)
 	}
-	starts, err := p.bundles()
-	if err != nil {
-		return unsupported(err)
+	switch {
+	case !code.Reached() && embedding.IsHIPSection(code.Regions[0].Name):
+		return unsupported(fmt.Errorf("section %s: no wrapper in section %s points to it", code.Regions[0].Name, embedding.HIPWrappers[:8]))
+	case len(code.Regions) > 1 || !code.Regions[0].Alone():
+		return w.openFixed(ctx, code)
 	}
-	s := &p.Sections[p.code]
-	units, ends, err := bundlesAt(ctx, string(s.Name), w.in.Slice(int64(s.Offset), int64(len(body))), starts, &w.opt)
+	units, err := unitsOf(ctx, found, &w.opt)
 	if err != nil {
-		return fmt.Errorf("section %s: %w", s.Name, err)
+		return err
+	}
+	var ends []int64
+	for i := range units {
+		ends = append(ends, found.End(i))
 	}
 	w.add(&region{units: units})
 	w.build = func() (*elfedit.Layout, error) { return p.layout(w, units, ends) }
 	return nil
-}
-
-// bundles returns the offsets in the section that wrappers point to.
-func (p *peFile) bundles() ([]int64, error) {
-	s := &p.Sections[p.code]
-	var starts []int64
-	if p.records >= 0 {
-		data, err := p.Data(p.records)
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range embedding.Records(data, 0) {
-			at := r.Target - p.Base - s.Addr
-			switch {
-			case r.Magic == embedding.MagicKpack:
-				return nil, fmt.Errorf("wrapper %d: the code is in kpack archives, but section %s has content", len(starts), s.Name)
-			case at >= s.Size:
-				return nil, fmt.Errorf("wrapper %d: points to address 0x%x, expected one in section %s (0x%x to 0x%x)", len(starts), r.Target, s.Name, p.Base+s.Addr, p.Base+s.Addr+s.Size)
-			}
-			starts = append(starts, int64(at))
-		}
-	}
-	if len(starts) == 0 {
-		return nil, fmt.Errorf("section %s: no wrapper in section %s points to it", s.Name, embedding.HIPWrappers[:8])
-	}
-	return starts, nil
 }
 
 // layout returns the file with smaller bundles at the same addresses. The bytes after the last one

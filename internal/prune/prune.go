@@ -17,13 +17,24 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/cubin"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/devicecode/cubin"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // ErrNoDeviceCode reports a file without device code.
 var ErrNoDeviceCode = errors.New("no device code in the file")
+
+// EmptyError reports a file of which no device code would remain.
+type EmptyError struct {
+	Stored []string // the entry IDs in the file, each once
+}
+
+// Error returns the entries of the file.
+func (e *EmptyError) Error() string {
+	return fmt.Sprintf("no device code would remain: found %s; keep at least one of them", list(e.Stored))
+}
 
 // MissingError reports a target to keep for which there is no entry.
 type MissingError struct {
@@ -65,6 +76,11 @@ type Options struct {
 	Level                int // of compression, as in clang-offload-bundler
 	// IgnoreMissing turns names in Keep that are missing into warnings.
 	IgnoreMissing bool
+	// OneOfSeveral means that names that are missing are expected: another file can have them.
+	OneOfSeveral bool
+	// KeepEmpty permits that host code loses all of its device code. Files of device code alone are an
+	// EmptyError.
+	KeepEmpty bool
 	// DryRun computes only the report; compressed sizes are upper bounds.
 	DryRun bool
 	Budget *budget.Budget
@@ -124,7 +140,7 @@ func Open(ctx context.Context, in content.Content, opt Options) (*Work, error) {
 	opt.memory = &memory{budget: opt.Budget}
 	w := &Work{in: in, opt: opt, account: opt.Budget.Account(ctx), release: []func(){opt.memory.release}}
 	ctx = w.account.Context(ctx)
-	data := in.Bytes()
+	data := in.Mapped(guard.Inside)
 	var err error
 	switch format := object.Identify(data); {
 	case format == object.ELFRelocatable:
@@ -149,7 +165,7 @@ func Open(ctx context.Context, in content.Content, opt Options) (*Work, error) {
 
 // openContainers finds the device code in a file of offload binaries, bundles or fatbinaries.
 func (w *Work) openContainers(ctx context.Context) error {
-	switch data := w.in.Bytes(); {
+	switch data := w.in.Mapped(guard.Inside); {
 	case offloadbinary.Is(data):
 		return w.openOffloadBinaries(ctx)
 	case bundle.Is(data), ccob.Is(data):
@@ -235,6 +251,11 @@ func (w *Work) Report(p *elfedit.Layout) Report {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d bytes after the last section are kept at the end of the file; a signature there is no longer valid", p.Appended))
 	}
 	return r
+}
+
+// hasHostCode reports whether the file has more than device code.
+func (w *Work) hasHostCode() bool {
+	return w.format != "bundle" && w.format != "fatbinary" && w.format != "offload-binary"
 }
 
 // Linked reports whether the file is a shared library or a program.

@@ -16,8 +16,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/elfcheck"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfcheck"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/registration/registered"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
@@ -79,11 +80,7 @@ func contents(t testing.TB, data []byte) (all []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrappers, err := Wrappers(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, w := range wrappers {
+	for _, w := range registered.Find(content.Memory(data)).Wrappers {
 		off, ok := f.Offset(w.Target, 1)
 		if !ok || w.Target%4096 != 0 {
 			t.Fatalf("wrapper at 0x%x leads to 0x%x", w.Addr, w.Target)
@@ -335,7 +332,7 @@ func TestPackages(t *testing.T) {
 	image := func(arch, body string) offloadbinary.Image {
 		return offloadbinary.Image{
 			Kind: offloadbinary.Object, Offload: offloadbinary.OpenMP, Content: content.Memory([]byte(body)),
-			Strings: []offloadbinary.String{{Key: "arch", Value: arch}, {Key: "triple", Value: "amdgcn-amd-amdhsa"}},
+			Properties: offloadbinary.Properties{{Key: "arch", Value: arch}, {Key: "triple", Value: "amdgcn-amd-amdhsa"}},
 		}
 	}
 	for version := 1; version <= 2; version++ {
@@ -375,24 +372,18 @@ func TestHostile(t *testing.T) {
 	}{
 		"size of 2^63":   {func(d []byte) []byte { put(section(d, ".hip_fatbin")[32:], 1<<63); return d }, good, "passes the end of the file"},
 		"wrapper out":    {func(d []byte) []byte { return movePointer(t, d, 0, 1<<40) }, good, "points to address 0x10000000000"},
-		"wrapper inside": {func(d []byte) []byte { return movePointer(t, d, 0, 16) }, good, "no bundle begins there"},
+		"wrapper inside": {func(d []byte) []byte { return movePointer(t, d, 0, 16) }, good, "where no bundle begins"},
 		"overlap":        {func(d []byte) []byte { return growBundle(t, d) }, good, "passes the end of the file"},
 		"segments":       {func(d []byte) []byte { put(d[64+56+16:], 0); return d }, good, "do not fit"},
-		"no sections":    {func(d []byte) []byte { put(d[40:], 0); return d }, good, "no section headers"},
+		"no sections":    {func(d []byte) []byte { put(d[40:], 0); return d }, testelf.Library{Bundles: bundles}, "no device code"},
 		"32 bits":        {func(d []byte) []byte { d[4] = 1; return d }, good, "32-bit"},
 		"big endian":     {func(d []byte) []byte { d[5] = 2; return d }, good, "big-endian"},
 		"machine":        {func(d []byte) []byte { d[18] = 243; return d }, good, "machine 243"},
 		"no wrappers":    {func(d []byte) []byte { return d }, testelf.Library{Bundles: bundles}, "no wrapper"},
 		"pointer":        {func(d []byte) []byte { return d }, testelf.Library{Bundles: bundles, Wrappers: []int{0, 1}, Pointer: &middle}, "where no device code begins"},
 		"nobits":         {func(d []byte) []byte { section(d, ".hip_fatbin")[4] = 8; return d }, good, "no device code"},
-		"nobits wrappers, far away": {func(d []byte) []byte {
-			s := section(d, ".hipFatBinSegment")
-			s[4] = 8
-			put(s[24:], 1<<37)
-			return d
-		}, good, "no wrapper"},
-		"align":    {func(d []byte) []byte { put(d[64+48:], 1<<62); return d }, good, "do not fit"},
-		"type cut": {func(d []byte) []byte { d[16] = 1; return d[:17] }, good, "17 bytes without an ELF header"},
+		"align":          {func(d []byte) []byte { put(d[64+48:], 1<<62); return d }, good, "do not fit"},
+		"type cut":       {func(d []byte) []byte { d[16] = 1; return d[:17] }, good, "17 bytes without an ELF header"},
 		"count": {func(d []byte) []byte {
 			put(d[bytes.Index(d, []byte(bundle.Magic))+24:], 1<<62)
 			return d

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
 )
 
 // region is a section or file with units, and the pointers to them.

@@ -9,6 +9,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/elf"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // entry is an entry of a bundle or an image of an offload binary.
@@ -129,7 +130,7 @@ func (w *Work) choose() error {
 		names, warn = o.Drop, true
 	}
 	for _, name := range names {
-		if has(name) {
+		if o.OneOfSeveral || has(name) {
 			continue
 		}
 		if !warn {
@@ -145,13 +146,16 @@ func (w *Work) choose() error {
 				e.replacement, in[u] = r, true
 			}
 		})
+		if len(in) == 0 && o.OneOfSeveral {
+			continue
+		}
 		if len(in) == 0 {
 			return fmt.Errorf("no entry for %s: found %s; nothing is replaced", r.Name, list(stored))
 		}
 		if len(in) > 1 {
 			w.warn("%s is replaced in %d bundles, each of which gets the same content", r.Name, len(in))
 		}
-		if !isAMDGPU(r.Content.Bytes()) {
+		if !isAMDGPU(r.Content.Mapped(guard.Inside)) {
 			w.warn("the replacement of %s is not an AMDGPU code object", r.Name)
 		}
 	}
@@ -164,11 +168,13 @@ func (w *Work) choose() error {
 		}
 	})
 	if left == 0 {
-		err := fmt.Errorf("no device code would remain: found %s; keep at least one of them", list(stored))
-		if w.otherVendor() {
+		err := &EmptyError{stored}
+		switch {
+		case w.otherVendor():
 			return unsupported(err)
+		case !o.KeepEmpty || !w.hasHostCode():
+			return err
 		}
-		return err
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // unit is a bundle, a CUDA fatbinary, a range of sections with entries, or a package of images.
@@ -49,28 +49,10 @@ func (u *unit) where() string {
 	return name
 }
 
-// bundlesAt reads the bundles in a section that begin at offsets, which wrappers point to. It
-// returns them in order, each once, with the limit of each: the next bundle or the end of the
-// section.
-func bundlesAt(ctx context.Context, section string, body content.Content, starts []int64, o *Options) (units []*unit, ends []int64, err error) {
-	slices.Sort(starts)
-	starts = slices.Compact(starts)
-	ends = append(starts[1:len(starts):len(starts)], body.Len())
-	for i, start := range starts {
-		u, err := openBundle(ctx, body, start, ends[i], o)
-		if err != nil {
-			return nil, nil, fmt.Errorf("bundle at byte 0x%x: %w", start, err)
-		}
-		u.section = section
-		units = append(units, u)
-	}
-	return units, ends, nil
-}
-
 // openBundle reads the bundle that begins at an offset of c. end is the limit of the
 // bundle: the next bundle or the end of the section.
 func openBundle(ctx context.Context, c content.Content, at, end int64, o *Options) (*unit, error) {
-	data := c.Bytes()[at:end]
+	data := c.Mapped(guard.Inside)[at:end]
 	u := &unit{at: at}
 	switch {
 	case bundle.Is(data):
@@ -328,8 +310,8 @@ func (u *unit) rewriteOffloadBinary() error {
 		u.size = 0
 		return nil
 	}
-	if u.pack.Version > 2 {
-		return fmt.Errorf("offload binary of version %d: only versions 1 and 2 can be changed", u.pack.Version)
+	if u.pack.Version >= offloadbinary.CompressedVersion {
+		return fmt.Errorf("offload binary of version %d: only versions before %d can be changed", u.pack.Version, offloadbinary.CompressedVersion)
 	}
 	var out partSink
 	if err := offloadbinary.Write(&out, u.pack.Version, images); err != nil {

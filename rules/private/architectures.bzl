@@ -4,7 +4,7 @@ load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load(":arch_groups.bzl", "NATIVE", "expand_archs")
 load(":flags.bzl", "expand_flags", "expand_texts")
 load(":messages.bzl", "flag_of", "name_of")
-load(":native.bzl", "OffloadNativeInfo", "native_for", "native_for_targets")
+load(":native.bzl", "NATIVE_ATTRS", "native_of")
 load(":target_ids.bzl", "target_ids")
 
 # The offload kind that clang uses for HIP code objects since code object version 4.
@@ -17,30 +17,22 @@ _SETTING_ATTRS = {
 }
 
 # The attributes of a rule that compiles for architectures, or keeps their code.
-ARCHITECTURES_ATTRS = _SETTING_ATTRS | {
+ARCHITECTURES_ATTRS = NATIVE_ATTRS | _SETTING_ATTRS | {
     "offload_archs": attr.string_list(
         doc = "Architectures of device code: target IDs such as `gfx942` or `gfx90a:xnack+`, groups such as `mi300`, and `native` for the GPUs of this machine; " +
               "where other targets are possible, also triples such as `x86_64-pc-linux-gnu` and entry IDs such as `openmp-amdgcn-amd-amdhsa--gfx90a`. " +
               "If empty, the value of the setting `//rules/settings:offload_archs`.",
-    ),
-    "_native": attr.label(
-        default = native_for,
-        providers = [OffloadNativeInfo],
     ),
 }
 
 _TARGETS = "targets"
 
 # The attributes of a rule that extracts images from a file.
-TARGETS_ATTRS = _SETTING_ATTRS | {
+TARGETS_ATTRS = NATIVE_ATTRS | _SETTING_ATTRS | {
     _TARGETS: attr.string_list(
         doc = "Targets of the images to extract: target IDs such as `gfx942` or `gfx90a:xnack+`, triples such as `x86_64-pc-linux-gnu`, " +
               "entry IDs such as `openmp-amdgcn-amd-amdhsa--gfx90a`, groups such as `mi300`, and `native` for the GPUs of this machine. " +
               "If empty, the value of the setting `//rules/settings:offload_archs`.",
-    ),
-    "_native": attr.label(
-        default = native_for_targets,
-        providers = [OffloadNativeInfo],
     ),
 }
 
@@ -219,7 +211,7 @@ def named_architectures(ctx, default = []):
     names = getattr(ctx.attr, _attribute_of(ctx)) or ctx.attr._offload_archs[BuildSettingInfo].value or default
     if NATIVE not in names:
         return expand_archs(names)
-    detected = ctx.attr._native[OffloadNativeInfo]
+    detected = native_of(ctx)
     if not detected.archs:
         fail("{}: {}: native: no AMD GPU was detected on this machine ({}). Name architectures, such as gfx942, or set the GPUs of this machine:\n    --repo_env=OFFLOAD_ARCHS=gfx942".format(
             name_of(ctx.label),

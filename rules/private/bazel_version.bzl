@@ -37,4 +37,6 @@ def _bazel_version_impl(repository_ctx):
 bazel_version = repository_rule(
     implementation = _bazel_version_impl,
     doc = "The file `version.bzl`, which rules load.",
+    # Otherwise, another release of Bazel in the same output base would use the file of this one.
+    local = True,
 )

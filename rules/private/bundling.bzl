@@ -2,12 +2,12 @@
 
 load("//rules:providers.bzl", "OffloadBundleInfo")
 load(":images.bzl", "add_entries")
-load(":messages.bzl", "name_of")
+load(":messages.bzl", "file_name", "name_of")
 load(":processors.bzl", "CODE_FAMILIES")
 load(":program.bzl", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
 
-def _bundle_whole(ctx, *, alignment, compression, empty, images, out, program, type):
+def _bundle_whole(ctx, *, alignment, compression, content, empty, images, out, program, type):
     args = offload_arguments(ctx, "bundle", ["--type", type, "--align", str(alignment)])
     if compression:
         args.add("--compress")
@@ -23,7 +23,7 @@ def _bundle_whole(ctx, *, alignment, compression, empty, images, out, program, t
         mnemonic = "OffloadBundle",
         outputs = [out],
         program = program,
-        progress_message = "Bundling device images %{label}",
+        progress_message = "Bundling " + content,
     )
 
 def _family(image):
@@ -40,7 +40,7 @@ def _family_runs(images):
         runs[-1].append(image)
     return runs
 
-def _bundle_parts(ctx, *, alignment, compression, empty, images, out, runs):
+def _bundle_parts(ctx, *, alignment, compression, content, empty, images, out, runs):
     # Only the plan reads all images. The plan and the parts are created in parallel,
     # and the last action reads only their small results.
     parts = []
@@ -61,7 +61,7 @@ def _bundle_parts(ctx, *, alignment, compression, empty, images, out, runs):
             mnemonic = "OffloadCompressPart",
             one_frame = True,
             outputs = [part],
-            progress_message = "Compressing %{output}",
+            progress_message = "Compressing {}, part {} of {}".format(content, number + 1, len(runs)),
         )
         parts.append(part)
 
@@ -77,7 +77,7 @@ def _bundle_parts(ctx, *, alignment, compression, empty, images, out, runs):
         inputs = [image.file for image in images],
         mnemonic = "OffloadCompressPlan",
         outputs = [plan],
-        progress_message = "Planning the bundle of %{label}",
+        progress_message = "Planning the bundle of " + content,
     )
 
     args = offload_arguments(ctx, "assemble")
@@ -92,10 +92,10 @@ def _bundle_parts(ctx, *, alignment, compression, empty, images, out, runs):
         mnemonic = "OffloadBundle",
         one_frame = True,
         outputs = [out],
-        progress_message = "Bundling device images %{label}",
+        progress_message = "Bundling " + content,
     )
 
-def bundle_images(ctx, *, where, images, out, compression, host = "", type = "o", alignment = 4096, program = None):
+def bundle_images(ctx, *, where, images, out, compression, host = "", source = None, type = "o", alignment = 4096, program = None):
     """Registers the actions that create a bundle.
 
     Args:
@@ -105,6 +105,7 @@ def bundle_images(ctx, *, where, images, out, compression, host = "", type = "o"
       out: the bundle.
       compression: result of `compression_of`.
       host: triple of the empty host entry; empty for none.
+      source: the File whose device code the bundle has, for progress messages; None for the code of the target.
       type: file type of the entries.
       alignment: alignment of the entries, in bytes.
       program: as for `run_offload`.
@@ -122,10 +123,11 @@ def bundle_images(ctx, *, where, images, out, compression, host = "", type = "o"
     empty = ["host-" + host + "-"] if host else []
     in_parts = compression and compression.incremental and "host" not in [image.kind for image in images]
     runs = _family_runs(images) if in_parts else []
+    content = ("device images of " + file_name(source) + " in " if source else "device images ") + "%{label}"
     if len(runs) > 1:
-        _bundle_parts(ctx, alignment = alignment, compression = compression, empty = empty, images = images, out = out, runs = runs)
+        _bundle_parts(ctx, alignment = alignment, compression = compression, content = content, empty = empty, images = images, out = out, runs = runs)
     else:
-        _bundle_whole(ctx, alignment = alignment, compression = compression, empty = empty, images = images, out = out, program = program, type = type)
+        _bundle_whole(ctx, alignment = alignment, compression = compression, content = content, empty = empty, images = images, out = out, program = program, type = type)
     return OffloadBundleInfo(
         compressed = bool(compression),
         entry_ids = empty + [image.id for image in images],

@@ -1,13 +1,13 @@
 """Flags of the C++ toolchain, for compilations of HIP or OpenMP with clang."""
 
-load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolchain")
+load("@rules_cc//cc:find_cc_toolchain.bzl", "CC_TOOLCHAIN_TYPE", "find_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load(":clang_options.bzl", "VALUES", "VALUES_AFTER_PREFIX")
 load(":flag_settings.bzl", "flag_table", "longest_beginning")
 load(":flag_tables.bzl", "CPU_ONLY", "HOST_SKIP", "OF_PROCESSORS", "TARGET", "USER_KEEP")
 load(":gcc_options.bzl", "GCC_ONLY")
 load(":messages.bzl", "name_of")
-load(":settings.bzl", "SETTINGS_ATTRS", "settings_of")
+load(":settings.bzl", "settings_of")
 
 # Features whose flags only work with the compiler of the C++ toolchain: they refer to files that only its compilations
 # have, or that only its compiler reads or writes.
@@ -62,36 +62,12 @@ _LANGUAGES = ["c", "c++"]
 CcDefaultsInfo = provider(
     doc = "What targets without features of their own take from the C++ toolchain, computed once for all of them.",
     fields = {
-        "configuration": "Result of `cc_configuration`, with all flags computed; None without a C++ toolchain, and if targets print their flags.",
+        "configurations": "List of results of `cc_configuration`, with all flags computed: that of the default exec group and that of compilations, if they differ. Empty without a C++ toolchain, and if targets print their flags.",
         "features": "The enabled and the disabled features: a tuple of two lists.",
     },
 )
 
-def _cc_defaults_impl(ctx):
-    cc = None
-    if not settings_of(ctx).explain_flags:
-        cc = _configure(ctx, find_cc_toolchain(ctx, mandatory = False), False)
-    if cc:
-        for language in _LANGUAGES:
-            host_flags(ctx, cc, language)
-            host_environment(cc, language)
-            for for_cpu in [False, True]:
-                for parses_host in [False, True]:
-                    device_flags(ctx, cc, language, for_cpu = for_cpu, parses_host = parses_host)
-    return [CcDefaultsInfo(
-        configuration = cc,
-        features = (ctx.features, ctx.disabled_features),
-    )]
-
-cc_defaults = rule(
-    implementation = _cc_defaults_impl,
-    doc = "Computes the flags of the C++ toolchain.",
-    attrs = SETTINGS_ATTRS,
-    fragments = ["cpp"],
-    toolchains = use_cc_toolchain(mandatory = False),
-)
-
-# The attribute of rules that take flags from the target above.
+# The attribute of rules that take flags from the target `cc_defaults`.
 CC_DEFAULTS_ATTRS = {
     "_cc_defaults": attr.label(
         default = "//rules/private:cc_defaults",
@@ -99,25 +75,47 @@ CC_DEFAULTS_ATTRS = {
     ),
 }
 
-def cc_configuration(ctx, counts = False, mandatory = True):
-    """Returns the C++ toolchain of a target, configured by its features.
+def cc_configuration(ctx, group = None, counts = False, mandatory = True):
+    """Returns the C++ toolchain of an exec group of a target, configured by the features of the target.
 
     Args:
-      ctx: the rule's context; the rule uses the C++ toolchain and the fragment `cpp`.
+      ctx: the rule's context; the rule has the fragment `cpp`, and the exec group uses the C++ toolchain.
+      group: name of the exec group whose actions use the result; by default, that of the actions that C++ rules also have.
       counts: whether flags are for code that `bazel coverage` can instrument, in clang's format.
-      mandatory: whether to fail if the target platform has no C++ toolchain.
+      mandatory: whether to fail if the execution platform of the group has no C++ toolchain for the target platform.
 
     Returns:
       None without a C++ toolchain, otherwise a struct: computed, a dict for `_once`; counted, whether code is instrumented; toolchain, the `CcToolchainInfo`; features, the `FeatureConfiguration`
       without the feature parse_headers; flag_features, that for flags; maps_modules, whether libraries have module maps; parses_headers, whether that feature is enabled.
     """
-    toolchain = find_cc_toolchain(ctx, mandatory = mandatory)
+    toolchain = _toolchain_of(ctx, group) if group else find_cc_toolchain(ctx, mandatory = mandatory)
     counted = counts and ctx.coverage_instrumented()
     if hasattr(ctx.attr, "_cc_defaults") and not counted:
         defaults = ctx.attr._cc_defaults[CcDefaultsInfo]
-        if defaults.configuration and defaults.configuration.toolchain == toolchain and defaults.features == (ctx.features, ctx.disabled_features):
-            return defaults.configuration
+        if defaults.features == (ctx.features, ctx.disabled_features):
+            for configuration in defaults.configurations:
+                if configuration.toolchain == toolchain:
+                    return configuration
     return _configure(ctx, toolchain, counted)
+
+def _toolchain_of(ctx, group):
+    """Returns the C++ toolchain of an exec group, None without one, as `find_cc_toolchain` does for the default group."""
+    toolchain = ctx.exec_groups[group].toolchains[CC_TOOLCHAIN_TYPE]
+    return toolchain.cc if hasattr(toolchain, "cc_provider_in_toolchain") and hasattr(toolchain, "cc") else toolchain
+
+def compute_flags(ctx, cc):
+    """Computes all flags of a configuration, for all targets that use it.
+
+    Args:
+      ctx: the context of a rule.
+      cc: result of `cc_configuration`.
+    """
+    for language in _LANGUAGES:
+        host_flags(ctx, cc, language)
+        host_environment(cc, language)
+        for for_cpu in [False, True]:
+            for parses_host in [False, True]:
+                device_flags(ctx, cc, language, for_cpu = for_cpu, parses_host = parses_host)
 
 def _configure(ctx, toolchain, counted):
     if not toolchain:

@@ -1,5 +1,7 @@
 """Repositories with a clang and lld as a device toolchain, from the system or an archive."""
 
+load(":compiler_facts.bzl", "ask_compiler")
+load(":directory_links.bzl", "mend_links")
 load(":download.bzl", "ARCHIVE_ATTRS", "download_archive", "reproducible")
 load(":messages.bzl", "flag_of")
 load(":platforms.bzl", "constraints_of", "host_constraints")
@@ -24,6 +26,7 @@ offload_device_toolchain(
     }}),
     compile_flags = {compile_flags},
     device_libraries = glob(["rocm/amdgcn/bitcode/*.bc"], allow_empty = True),
+    facts = {facts},
     files = glob({files}, allow_empty = True),
     hip_runtime = {hip_runtime},
     host_compile_flags = {host_compile_flags},
@@ -52,6 +55,7 @@ chosen_by_name(
     compiler = "{compiler}",
     compiler_name = {compiler_name},
     exec_compatible_with = {constraints},
+    libraries = {libraries},
 )
 """
 
@@ -95,7 +99,7 @@ _LINK_FLAGS = ["-no-canonical-prefixes"]
 # Programs that link, in addition to lld, if they exist: for SPIR-V (Debian: llvm-22) and PTX (clang-tools-22).
 _OTHER_LINKERS = ["llvm-link", "clang-nvlink-wrapper"]
 
-def _compiler(repository_ctx, llvm = None, programs = None, missing = "", processors = [], release = 0, rocm = False, hip_runtime = None):
+def _compiler(repository_ctx, llvm = None, programs = None, missing = "", facts = {}, processors = [], release = 0, rocm = False, hip_runtime = None):
     """Returns the toolchain of an LLVM directory in the repository. `programs` divides bin into the compiler's and the linkers' programs."""
     below = llvm + "/" if llvm else ""
     headers = below + "lib/clang/*/include/"
@@ -105,7 +109,8 @@ def _compiler(repository_ctx, llvm = None, programs = None, missing = "", proces
         arm_headers = repr([headers + pattern for pattern in _ARM_HEADERS]),
         clang = repr(None if missing else below + "bin/clang"),
         compile_flags = repr(_COMPILE_FLAGS + repository_ctx.attr.compile_flags),
-        files = repr([below + "bin/" + program for program in programs.compiler] + [below + "lib/libLLVM*.so*", below + "lib/libclang-cpp*.so*", "rocm/lib/rocm_sysdeps/lib/*.so*"]),
+        facts = repr(facts | repository_ctx.attr.facts),
+        files = repr([below + "bin/" + program for program in programs.compiler] + [below + "bin/*.cfg", below + "lib/libLLVM*.so*", below + "lib/libclang-cpp*.so*", "rocm/lib/rocm_sysdeps/lib/*.so*"]),
         foreign_headers = repr([headers + pattern for pattern in _FOREIGN_HEADERS]),
         headers = repr([headers + "**"]),
         hip_runtime = repr(hip_runtime),
@@ -120,13 +125,17 @@ def _compiler(repository_ctx, llvm = None, programs = None, missing = "", proces
         toolchains = Label("//rules:toolchains.bzl"),
     )
 
-def _toolchain(compiler, compiler_name, constraints, name = "clang"):
+# The target with all libraries of a ROCm.
+_ROCM_LIBRARIES = "rocm_libraries"
+
+def _toolchain(compiler, compiler_name, constraints, name = "clang", rocm = True):
     return _TOOLCHAIN.format(
         name = name,
         compiler = compiler,
         compiler_name = repr(compiler_name),
         constraints = repr(constraints),
         device_toolchain = Label("//rules/private:device_toolchain.bzl"),
+        libraries = repr(":" + _ROCM_LIBRARIES if rocm else None),
     )
 
 def _openmp(libraries, where):
@@ -219,6 +228,31 @@ def _link_llvm(repository_ctx, root, resources):
                 break
     return programs
 
+# The configuration file that clang reads from its own directory.
+_CONFIGURATION = "clang.cfg"
+
+def _link_asked(repository_ctx, root, asked):
+    """Creates links to what the compiler's answers name: its configuration files, and the translator to SPIR-V. Returns the names of programs."""
+
+    # The next build notices a new file.
+    folder = repository_ctx.path(root + "/bin/clang").realpath.dirname
+    repository_ctx.watch(folder.get_child(_CONFIGURATION))
+    linked = {}
+    for path in asked.configuration:
+        repository_ctx.watch(path)
+
+        # Configuration files include others by their name.
+        for other in repository_ctx.path(path).dirname.readdir():
+            if other.basename.endswith(".cfg") and other.basename not in linked:
+                linked[other.basename] = True
+                repository_ctx.watch(other)
+                repository_ctx.symlink(other, "bin/" + other.basename)
+    if not asked.translator:
+        return []
+    name = asked.translator.rpartition("/")[2]
+    repository_ctx.symlink(asked.translator, "bin/" + name)
+    return [name]
+
 def _link_openmp(repository_ctx, root):
     """Creates links to the runtime for OpenMP offloading; returns their names, or none if a part is missing."""
     names = []
@@ -287,6 +321,9 @@ def _system_clang_impl(repository_ctx):
     else:
         resources = repository_ctx.execute([root + "/bin/clang", "-print-resource-dir"]).stdout.strip()
         programs = _link_llvm(repository_ctx, root, resources)
+        processors = _processors(repository_ctx, root + "/bin/clang")
+        asked = ask_compiler(repository_ctx, root + "/bin/clang", processors)
+        programs.linkers.extend(_link_asked(repository_ctx, root, asked))
         rocm, libraries = _find_rocm(repository_ctx, resources)
         hip_runtime = None
         if rocm:
@@ -295,13 +332,14 @@ def _system_clang_impl(repository_ctx):
             rocm_build, hip_runtime = targets.build, targets.hip
         else:
             rocm_build = no_rocm_targets(" on this machine")
-        build_file = _compiler(repository_ctx, hip_runtime = hip_runtime, processors = _processors(repository_ctx, root + "/bin/clang"), programs = programs, release = _major(repository_ctx, root + "/bin/clang"), rocm = bool(rocm))
+        build_file = _compiler(repository_ctx, facts = asked.facts, hip_runtime = hip_runtime, processors = processors, programs = programs, release = _major(repository_ctx, root + "/bin/clang"), rocm = bool(rocm))
         build_file += _openmp(_link_openmp(repository_ctx, root), " in {}/lib".format(root)) + rocm_build
         constraints = host_constraints(repository_ctx.os)
     repository_ctx.file("BUILD.bazel", build_file + _toolchain(":clang", repository_ctx.attr.compiler_name, constraints))
 
 _COMPILER_ATTRS = {
     "compile_flags": attr.string_list(doc = "Additional flags for every device compilation."),
+    "facts": attr.string_dict(doc = "What the compiler does, instead of its answers."),
     "host_compile_flags": attr.string_list(doc = "Additional flags for every compilation of host code."),
     "host_link_flags": attr.string_list(doc = "Additional flags for the link of every program with host code."),
     "link_flags": attr.string_list(doc = "Additional flags for every device link."),
@@ -365,12 +403,35 @@ def _check_archive(repository_ctx, tag, llvm):
         ))
     return release
 
+# Names in the programs of AMD's compiler: the address of its sources.
+_AMD_SOURCES = "ROCm/llvm-project|RadeonOpenCompute/llvm-project"
+
+def _archive_compiler(repository_ctx, llvm, **kwargs):
+    """Returns the toolchain of a compiler in an archive, which is asked if it runs on this machine."""
+    clang = "./{}/bin/clang".format(llvm)
+    processors = _processors(repository_ctx, clang)
+    asked = ask_compiler(repository_ctx, clang, processors)
+    facts = dict(asked.facts)
+    programs = _archive_programs(repository_ctx, llvm)
+    if not facts:
+        libraries = repository_ctx.path(llvm + "/lib")
+        files = [clang] + [child for child in (libraries.readdir() if libraries.exists else []) if child.basename.startswith("libclang-cpp.so")]
+        facts["vendor"] = "amd" if repository_ctx.execute(["grep", "-qaE", _AMD_SOURCES] + files).return_code == 0 else ""
+    if asked.translator:
+        name = asked.translator.rpartition("/")[2]
+        if repository_ctx.path("{}/bin/{}".format(llvm, name)).exists:
+            programs.linkers.append(name)
+        else:
+            # It is this machine's, which the driver found on PATH.
+            facts["spirv_missing"] = name
+    return _compiler(repository_ctx, facts = facts, llvm = llvm if llvm != "." else None, processors = processors, programs = programs, **kwargs)
+
 def _archive_clang_impl(repository_ctx):
     download_archive(repository_ctx, "offload.archive_clang")
     release = _check_archive(repository_ctx, "offload.archive_clang", ".")
     repository_ctx.file(
         "BUILD.bazel",
-        _compiler(repository_ctx, processors = _processors(repository_ctx, "./bin/clang"), programs = _archive_programs(repository_ctx, "."), release = release) +
+        _archive_compiler(repository_ctx, ".", release = release) +
         _openmp(_link_openmp(repository_ctx, "."), " in " + repository_ctx.attr.urls[0]),
     )
     return reproducible(repository_ctx)
@@ -383,12 +444,19 @@ archive_clang = repository_rule(
 
 # A ROCm from an archive, including its compiler.
 
+_OUTSIDE = "{tag}: {url}: {count} links lead out of the archive, to files that other machines do not have, and are left out: {links}"
+_SHOWN = 5
+
 def _archive_rocm_impl(repository_ctx):
     tag = "offload.archive_rocm"
     download_archive(repository_ctx, tag, output = "rocm")
     for overlay in repository_ctx.attr.overlays:
         archive = struct(**json.decode(overlay))
         download_archive(repository_ctx, "offload.overlay", archive = archive, output = "rocm/" + archive.directory if archive.directory else "rocm")
+    outside = mend_links(repository_ctx, "rocm")
+    if outside:
+        # buildifier: disable=print
+        print(_OUTSIDE.format(count = len(outside), links = ", ".join(outside[:_SHOWN]) + (", …" if len(outside) > _SHOWN else ""), tag = tag, url = repository_ctx.attr.urls[0]))
     llvms = [folder for folder in LLVM_FOLDERS if repository_ctx.path("rocm/{}/bin/clang".format(folder)).exists]
     llvm = "rocm/" + (llvms or LLVM_FOLDERS)[0]
     release = _check_archive(repository_ctx, tag, llvm)
@@ -409,7 +477,7 @@ def _archive_rocm_impl(repository_ctx):
     targets = rocm_targets(repository_ctx, "rocm", link = False)
     repository_ctx.file(
         "BUILD.bazel",
-        _compiler(repository_ctx, hip_runtime = targets.hip, llvm = llvm, processors = _processors(repository_ctx, "./{}/bin/clang".format(llvm)), programs = _archive_programs(repository_ctx, llvm), release = release, rocm = True) +
+        _archive_compiler(repository_ctx, llvm, hip_runtime = targets.hip, release = release, rocm = True) +
         _openmp(_link_openmp(repository_ctx, llvm), " in " + repository_ctx.attr.urls[0]) +
         targets.build,
     )
@@ -451,11 +519,11 @@ def _library_of(files):
 
 def _compiler_toolchains_impl(repository_ctx):
     files = repository_ctx.attr.files
-    names = ["openmp_runtime"] + (KNOWN_LIBRARIES if repository_ctx.attr.rocm else [])
+    names = ["openmp_runtime"] + (KNOWN_LIBRARIES + [_ROCM_LIBRARIES] + repository_ctx.attr.libraries if repository_ctx.attr.rocm else [])
     text = "".join([_SETTING.format(constraints = repr(constraints_of(platform)), platform = platform) for platform in files]) if len(files) > 1 else ""
     text += _ALIASES.format(actual = _library_of(files), names = repr(names))
     for platform, repository in files.items():
-        text += _toolchain("@{}//:clang".format(repository), repository_ctx.attr.compiler_name, constraints_of(platform), name = "clang" if len(files) == 1 else "clang_" + platform)
+        text += _toolchain("@{}//:clang".format(repository), repository_ctx.attr.compiler_name, constraints_of(platform), name = "clang" if len(files) == 1 else "clang_" + platform, rocm = repository_ctx.attr.rocm)
     repository_ctx.file("BUILD.bazel", text)
     return reproducible(repository_ctx)
 
@@ -464,6 +532,7 @@ compiler_toolchains = repository_rule(
     doc = "The toolchains of an `archive_clang` or `archive_rocm`.",
     attrs = _NAME_ATTRS | {
         "files": attr.string_dict(mandatory = True, doc = "From `OS-CPU` to the name of the repository with the compiler."),
+        "libraries": attr.string_list(doc = "Names of other libraries that the repositories have."),
         "rocm": attr.bool(doc = "Whether the repositories also have ROCm's libraries."),
     },
 )

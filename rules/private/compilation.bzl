@@ -9,11 +9,13 @@ computed once for a step, and what does not depend on the step, once for a targe
 
 load(":architectures.bzl", "ARCH_COPTS_ATTRS", "DEVICE_LINKOPTS_ATTRS")
 load(":cc_flags.bzl", "device_flags", "headers_files", "host_environment", "host_flags", "without_inclusions")
+load(":compiler_facts.bzl", "describe_facts", "fact")
 load(":device_link.bzl", "AMDGPU_FEATURES", "RECORDED_PASSES", "RESOURCES_PASS", "flags_of_device", "optimization_record")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "check_counters", "check_rdc", "flag_mapping", "path_of")
 load(":headers.bzl", "HEADER_DEPS_ATTRS")
 load(":linking.bzl", "host_triple", "linux_triple")
-load(":lto.bzl", "FULL_LTO", "NO_LTO")
+load(":lto.bzl", "FULL_LTO", "NO_LTO", "OBJECTS")
+load(":messages.bzl", "name_of")
 load(":processors.bzl", "INSTRUCTION_SETS")
 load(":program.bzl", "offload_program")
 load(":ptx.bzl", "ptx_feature")
@@ -59,6 +61,9 @@ def compiler_of(ctx, *, headers = None, cc = None):
     triple = linux_triple(ctx)
     of_toolchain = clang.compile_flags + clang.mode_flags[ctx.var["COMPILATION_MODE"]]
     of_setting = settings_of(ctx).device_copts
+    if settings_of(ctx).explain_flags:
+        # buildifier: disable=print
+        print("{}: the device compiler is {}".format(name_of(ctx.label), describe_facts(clang)))
     check_counters(ctx, "flags of the device toolchain", of_toolchain)
     if of_setting:
         check_counters(ctx, setting_flag("device_copts"), of_setting)
@@ -332,7 +337,7 @@ def hip_device_step(compiler, target, *, rdc, copts, bitcode = [], lto = ""):
       rdc: whether device code is relocatable.
       copts: list of strings for `add_flags`.
       bitcode: list of Files of which the code uses functions.
-      lto: result of `lto_of`; empty if the code is not linked.
+      lto: `NO_LTO`, `FULL_LTO` or `OBJECTS`, see `lto_of`; empty if the code is not linked.
 
     Returns:
       a step whose output is an object, for code that `is_bitcode` bitcode.
@@ -341,12 +346,12 @@ def hip_device_step(compiler, target, *, rdc, copts, bitcode = [], lto = ""):
     if rdc:
         words.append("-fgpu-rdc")
     portable = target.portable
-    if portable or (rdc and lto != FULL_LTO):
+    if portable or (rdc and lto not in (FULL_LTO, OBJECTS)):
         words.extend(["-emit-llvm", "-c"] + (["-fno-offload-lto"] if lto == NO_LTO and not portable else []))
     else:
         # The driver links the code that it assembles. To keep the link in a separate
         # action, these flags stop the driver earlier and make the compiler write an object or bitcode.
-        words.extend(["-S", "-Xclang"] + (["-emit-llvm-bc", "-foffload-lto=full"] if lto == FULL_LTO else ["-emit-obj"]))
+        words.extend(["-S", "-Xclang"] + (["-emit-llvm-bc", "-foffload-lto=full"] if lto == FULL_LTO else ["-emit-obj"]) + (["-fno-offload-lto"] if lto == OBJECTS else []))
     return _step(
         bitcode = bitcode,
         first = compiler.target + compiler.device_flags,
@@ -368,12 +373,12 @@ def is_bitcode(target, *, rdc, lto):
     Args:
       target: struct returned by `target_ids.complete`.
       rdc: whether device code is relocatable.
-      lto: result of `lto_of`.
+      lto: `NO_LTO`, `FULL_LTO` or `OBJECTS`, see `lto_of`.
 
     Returns:
       a bool.
     """
-    return rdc or target.portable or lto == FULL_LTO
+    return target.portable or lto == FULL_LTO or (rdc and lto != OBJECTS)
 
 def hip_host_step(compiler, *, rdc, copts, entries):
     """Returns a compilation of HIP for the host. It does not depend on device code.
@@ -511,7 +516,50 @@ def bitcode_step(compiler, target, *, language, copts):
         reads_headers = not ir,
         rocm = target,
         uses_cc = c,
-        words = (["-Xclang", "-disable-llvm-passes"] if ir else []) + ["-emit-llvm", "-c"],
+        words = (["-Wno-unused-command-line-argument", "-Xclang", "-disable-llvm-passes"] if ir else []) + ["-emit-llvm", "-c"],
+    )
+
+# The languages of sources of code objects other than HIP, as values of clang's -x.
+CODE_LANGUAGES = {"S": "assembler-with-cpp", "bc": "ir", "cl": "cl", "ll": "ir", "s": "assembler"}
+
+def is_assembly(language):
+    """Reports whether a language has no form as bitcode.
+
+    Args:
+      language: a value of `CODE_LANGUAGES`.
+
+    Returns:
+      a bool.
+    """
+    return language.startswith("assembler")
+
+def code_step(compiler, target, *, language, copts, bitcode):
+    """Returns a compilation of assembly, OpenCL C or LLVM IR to an object.
+
+    Args:
+      compiler: result of `compiler_of`.
+      target: struct returned by `target_ids.complete`: an AMD GPU.
+      language: a value of `CODE_LANGUAGES`.
+      copts: list of strings for `add_flags`.
+      bitcode: list of Files of which the code uses functions.
+
+    Returns:
+      a step whose output is an object.
+    """
+    assembly = is_assembly(language)
+    return _step(
+        bitcode = [] if assembly else bitcode,
+        first = compiler.device_flags + _amd_flags(target),
+        flags = [] if language == "ir" else flags_of_device(copts, target),
+        for_device = True,
+        language = ["-x", language],
+        links_bitcode = _used_functions,
+        reads_headers = language in ["assembler-with-cpp", "cl"],
+        recorded = "" if assembly else target.target_id,
+        rocm = None if assembly else target,
+        uses_cc = False,
+        # Not all flags for HIP have a meaning for these languages.
+        words = ["-Wno-unused-command-line-argument", "-c"],
     )
 
 def merge_step(target, files):
@@ -670,7 +718,7 @@ def openmp_device_step(ctx, compiler, src, target, *, ir, copts, device_copts, b
       copts: list of strings for `add_flags`: those that also apply to the host.
       device_copts: list of strings for `add_flags`: those for devices only.
       bitcode: list of Files of which the code uses functions.
-      lto: result of `lto_of`.
+      lto: `NO_LTO`, `FULL_LTO` or `OBJECTS`, see `lto_of`.
 
     Returns:
       a step whose output is bitcode for a GPU, an object for a CPU.
@@ -686,14 +734,14 @@ def openmp_device_step(ctx, compiler, src, target, *, ir, copts, device_copts, b
     return _step(
         bitcode = bitcode,
         first = compiler.device_flags,
-        flags = _flags_of_openmp(flags, target) if gpu else flags,
+        flags = _flags_of_openmp(compiler.clang, flags, target) if gpu else flags,
         for_device = True,
         inputs = [ir],
         language = ["-x", language],
         links_bitcode = _used_functions,
         program = ["--device-functions"] if gpu else [],
         stdin = True,
-        words = _openmp_words(src) + _name_words(src) + _openmp_target(target, host, compiler.clang.release) + [
+        words = _openmp_words(src) + _name_words(src) + _openmp_target(target, host, compiler.clang) + [
             "-Xclang",
             "-fopenmp-is-target-device",
             "-Xclang",
@@ -708,9 +756,21 @@ def openmp_device_step(ctx, compiler, src, target, *, ir, copts, device_copts, b
     )
 
 def _openmp_output(target, lto):
-    if not target.target_id:
+    if not is_openmp_bitcode(target, lto):
         return []
     return ["-flto=full"] if lto == FULL_LTO and not is_nvidia(target) else ["-emit-llvm"]
+
+def is_openmp_bitcode(target, lto):
+    """Reports whether the output of an `openmp_device_step` is bitcode, from which the link generates code.
+
+    Args:
+      target: struct returned by `target_ids.complete`.
+      lto: `NO_LTO`, `FULL_LTO` or `OBJECTS`, see `lto_of`.
+
+    Returns:
+      a bool.
+    """
+    return bool(target.target_id) and (lto != OBJECTS or is_nvidia(target))
 
 def openmp_triple(target):
     """Returns the triple of an OpenMP device, as clang's flags have it.
@@ -735,12 +795,11 @@ def is_nvidia(target):
     """
     return target.triple.startswith("nvptx64-")
 
-# From this release on, the triple of an AMD GPU has its instruction set, and the settings of a target ID are flags of the
-# module, which only these flags of the compiler set.
-_INSTRUCTION_SETS_SINCE = 24
+# If the triple of an AMD GPU has its instruction set, the settings of a target ID are flags of the module, which only these
+# flags of the compiler set.
 _SETTING_FLAGS = {"+": "-m", "-": "-mno-"}
 
-def _openmp_target(target, host, release):
+def _openmp_target(target, host, toolchain):
     """Returns the flags for the target of a device compilation.
 
     The driver cannot compile only for a device: it would first compile for the
@@ -756,7 +815,7 @@ def _openmp_target(target, host, release):
     parts = target.target_id.split(":")
     triple = openmp_triple(target)
     features = [feature[-1] + feature[:-1] for feature in parts[1:]]
-    if target_ids.is_amdgpu(target.triple) and release >= _INSTRUCTION_SETS_SINCE:
+    if target_ids.is_amdgpu(target.triple) and fact(toolchain, "instruction_sets", target) == "yes":
         words.extend([feature for setting in features for feature in ["-Xclang", _SETTING_FLAGS[setting[0]] + setting[1:]]])
         features = []
         if parts[0] in INSTRUCTION_SETS:
@@ -777,10 +836,11 @@ def _openmp_target(target, host, release):
 # The prefix of a flag that the driver accepts only for AMD GPUs, and its translation.
 _CODE_OBJECT_VERSION = "-mcode-object-version="
 
-def _flags_of_openmp(flags, target):
+def _flags_of_openmp(toolchain, flags, target):
     """Returns flags for a GPU in the form that the driver passes on in a compilation for the host."""
     result = []
-    version = None
+    default = fact(toolchain, "code_object_version", target) if target_ids.is_amdgpu(target.triple) else ""
+    version = _CODE_OBJECT_VERSION + default if default else None
     for flag in flags_of_device(flags, target):
         if flag in AMDGPU_FEATURES:
             result.extend(["-Xclang", "-target-feature", "-Xclang", AMDGPU_FEATURES[flag]])

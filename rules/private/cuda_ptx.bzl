@@ -10,10 +10,10 @@ load(":flags.bzl", "expand_flags")
 load(":headers.bzl", "headers_of")
 load(":images.bzl", "declare_images", "image_providers")
 load(":linking.bzl", "HOST_ATTRS")
-load(":messages.bzl", "place")
+load(":messages.bzl", "file_name", "place")
 load(":sources.bzl", "COMPILE_INPUT", "CXX_SOURCES", "HEADERS", "object_names", "require_sources", "source_name", "sources_of")
 load(":target_ids.bzl", "target_ids")
-load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
+load(":toolchains.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "DEVICE_ATTRS")
 
 _KIND = "cuda"
 
@@ -22,7 +22,7 @@ def _compile(ctx, compiler, src, out, target, rdc, copts):
         ctx,
         compiler,
         cuda_step(compiler, target, copts = copts, rdc = rdc),
-        message = "Compiling {} for {}".format(src.short_path, target.target_id),
+        message = "Compiling {} for {}".format(file_name(src), target.target_id),
         mnemonic = "OffloadCudaCompile",
         out = out,
         src = src,
@@ -35,7 +35,7 @@ def _cuda_ptx_impl(ctx):
     for target in targets:
         if target.kind != _KIND or not target.triple.startswith("nvptx64-") or not target.target_id.startswith("sm_"):
             fail("{}: offload_archs: {} is not an NVIDIA GPU, such as sm_70 or sm_90a".format(where, target_ids.name(target)))
-    compiler = compiler_of(ctx, cc = cc_configuration(ctx, mandatory = False), headers = headers_of(ctx))
+    compiler = compiler_of(ctx, cc = cc_configuration(ctx, COMPILE_GROUP), headers = headers_of(ctx))
     copts = expand_flags(ctx, "copts")
     names = object_names(ctx, sources_of(ctx))
     images = declare_images(ctx, targets, "ptx")

@@ -1,5 +1,6 @@
 """Splits the debug information of device code off."""
 
+load(":messages.bzl", "file_name")
 load(":program.bzl", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "LINK_GROUP")
@@ -43,6 +44,6 @@ def split_debug_info(ctx, target, out):
         inputs = [whole],
         mnemonic = "OffloadSplitDebug",
         outputs = [out, debug_info],
-        progress_message = "Splitting the debug information of %{output}",
+        progress_message = "Splitting the debug information of " + file_name(out),
     )
     return whole, debug_info

@@ -9,7 +9,7 @@ load(":compilation.bzl", "BITCODE_LANGUAGES", "bitcode_step", "compile", "compil
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "expand_flags")
 load(":headers.bzl", "EXPORTED_HEADERS_ATTRS", "HEADER_DEPS_ATTRS", "headers_of")
 load(":linking.bzl", "HOST_ATTRS")
-load(":messages.bzl", "name_of", "place")
+load(":messages.bzl", "file_name", "name_of", "place")
 load(":sources.bzl", "COMPILE_INPUT", "HEADERS", "object_names", "require_sources", "sources_of")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "DEVICE_ATTRS")
@@ -27,7 +27,7 @@ def _compile(ctx, compiler, src, name, target):
             copts = expand_flags(ctx, "copts") + arch_copts_of(ctx, target),
             language = BITCODE_LANGUAGES[src.extension],
         ),
-        message = "Compiling {} for {}".format(src.short_path, target.target_id),
+        message = "Compiling {} for {}".format(file_name(src), target.target_id),
         mnemonic = "OffloadBitcodeCompile",
         out = out,
         src = src,
@@ -69,7 +69,7 @@ def _device_bitcode_library_impl(ctx):
     bitcode = []
     headers = headers_of(ctx)
     if sources:
-        compiler = compiler_of(ctx, cc = cc_configuration(ctx, mandatory = False), headers = headers)
+        compiler = compiler_of(ctx, cc = cc_configuration(ctx, COMPILE_GROUP), headers = headers)
         names = object_names(ctx, sources)
         targets = hip_targets(ctx, where)
         check_compiler(compiler.clang, targets, where)

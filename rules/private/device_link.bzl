@@ -5,7 +5,9 @@ A rule calls `device_link` for each link, with the result of `hip_link_step`, `p
 flags of the toolchain, flags of the Bazel target, inputs.
 """
 
+load(":compiler_facts.bzl", "INTERNALIZE", "fact")
 load(":flags.bzl", "add_flags")
+load(":messages.bzl", "name_of")
 load(":program.bzl", "offload_arguments", "offload_program", "run_offload")
 load(":ptx.bzl", "ptx_feature")
 load(":settings.bzl", "settings_of")
@@ -33,11 +35,6 @@ AMDGPU_FEATURES = {
 # Prefixes of flags that apply to some of the compilations in one call of clang's driver.
 _FOR_ARCH = "-Xarch_"
 _FOR_OPENMP = "-Xopenmp-target="
-
-# The number of parts of a HIP program for which clang's driver generates code in parallel, and the releases that do.
-_HIP_PARTITIONS = "8"
-_PARTITIONS_SINCE = 21
-_PARTITIONS_UNTIL = 22
 
 def flags_of_device(flags, target):
     """Selects the flags of a device compilation from flags for several compilations, such as `-Xarch_device FLAG`.
@@ -179,7 +176,11 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
             args.add_all(shared.library, before_each = "-Xlinker")
             args.add("-Wl,--end-lib")
     else:
-        args.add_all(words + files)
+        args.add_all(words + objects)
+        if shared.library:
+            # Portable code is linked whole.
+            whole = step.extension == ".spv"
+            args.add_all(([] if whole else ["-Wl,--start-lib"]) + shared.library + ([] if whole else ["-Wl,--end-lib"]))
     run_offload(
         ctx,
         arguments = [call, shared.flags, args],
@@ -271,11 +272,26 @@ def _step(*, toolchain, words, advice = "", by_linker = False, extension = "", g
 # that the flag is unused.
 _NO_LIBRARIES = ["-nogpulib", "-Wno-unused-command-line-argument"]
 
-# Clang's driver generates code for the whole bitcode of AMD GPUs in this way. Up to a release, and if it only compiles for
-# devices, it expects no calls of HIP's functions from outside the link.
+# Clang's driver generates code for the whole bitcode of AMD GPUs in this way.
 _LTO = "-flto"
-_INTERNALIZE = "-Wl,-plugin-opt=-amdgpu-internalize-symbols"
-_INTERNALIZE_UNTIL = 22
+
+# The flag of the linker with which it generates code in several threads, one for each part of the program.
+_PARTITIONS = "--lto-partitions="
+
+# The flags of clang, and the program that makes SPIR-V with the second one or by default.
+_BACKEND = "-use-spirv-backend"
+_TRANSLATOR = "-no-use-spirv-backend"
+
+_NO_TRANSLATOR = """{where}: amdgcnspirv: the device compiler makes SPIR-V with the translator {program}, which it does not find: \
+install it (Debian: llvm-spirv-{release}), use a compiler that has it in its directory, or set \
+arch_linkopts = {{"amdgcnspirv": ["{backend}"]}} for LLVM's backend (docs/toolchains.md)"""
+
+def _check_translator(ctx, toolchain, linkopts):
+    """Fails if portable code requires a translator that is missing."""
+    program = fact(toolchain, "spirv_missing")
+    chosen = [flag for flag in toolchain.link_flags + linkopts if flag in (_BACKEND, _TRANSLATOR)]
+    if program and (chosen[-1] if chosen else _TRANSLATOR) == _TRANSLATOR:
+        fail(_NO_TRANSLATOR.format(backend = _BACKEND, program = program, release = toolchain.release, where = name_of(ctx.label)))
 
 def hip_link_step(ctx, target, *, advice, generates, copts, linkopts, device_only = False, library = []):
     """Returns the link of HIP code for an architecture.
@@ -296,25 +312,25 @@ def hip_link_step(ctx, target, *, advice, generates, copts, linkopts, device_onl
     toolchain = device_toolchain_of(ctx, LINK_GROUP)
     portable = target.portable
     if portable:
-        # Use LLVM's backend: few distributions have the translator.
-        words = ["--target=spirv64-amd-amdhsa", "-use-spirv-backend"]
+        _check_translator(ctx, toolchain, linkopts)
+        words = ["--target=spirv64-amd-amdhsa"]
     else:
         words = ["--target=amdgcn-amd-amdhsa", "-mcpu=" + target.target_id]
     words.extend(_NO_LIBRARIES)
     by_linker = generates and not portable
-    in_parts = _PARTITIONS_SINCE <= toolchain.release and toolchain.release <= _PARTITIONS_UNTIL
+    of_driver = fact(toolchain, "link_flags", target).split(" ") if by_linker else []
     if by_linker:
         words.append(_LTO)
-        if device_only or (toolchain.release and toolchain.release <= _INTERNALIZE_UNTIL):
-            words.append(_INTERNALIZE)
-        if in_parts:
-            words.append("-Wl,--lto-partitions=" + _HIP_PARTITIONS)
+        if device_only and INTERNALIZE not in of_driver:
+            # Nothing calls HIP's functions from outside the link.
+            words.append("-Wl," + INTERNALIZE)
+        words.extend(["-Wl," + flag for flag in of_driver if flag])
     return _step(
         advice = advice,
         by_linker = by_linker,
         extension = ".spv" if portable else ".co",
         generation = generation_flags(ctx, toolchain, copts, target) if generates or portable else [],
-        in_parts = in_parts,
+        in_parts = any([flag.startswith(_PARTITIONS) for flag in of_driver]),
         library = library,
         linkopts = linkopts,
         recorded = target.target_id if by_linker else "",
@@ -355,13 +371,14 @@ def ptx_link_step(ctx, target, *, advice, cuda, copts, linkopts):
                 ([] if any(["-unroll-" in flag for flag in generation]) else _UNROLL_ONCE),
     )
 
-def openmp_link_step(ctx, target, *, advice, triple, copts, linkopts):
+def openmp_link_step(ctx, target, *, advice, generates, triple, copts, linkopts):
     """Returns the link of OpenMP code for a device.
 
     Args:
       ctx: the rule's context.
       target: struct returned by `target_ids.complete`.
       advice: what to do about undefined symbols.
+      generates: whether the link generates code.
       triple: the triple of the target, as clang's flags have it.
       copts: compiler flags.
       linkopts: results of `device_linkopts_of` and `arch_linkopts_of`.
@@ -376,7 +393,7 @@ def openmp_link_step(ctx, target, *, advice, triple, copts, linkopts):
         # The program is linked with the libraries that the image uses.
         words.extend(["-fuse-ld=lld", "-nostdlib", "-shared", "-Wl,-Bsymbolic"])
     elif amd:
-        words.extend(["-mcpu=" + target.target_id, "-nogpulib", _LTO])
+        words.extend(["-mcpu=" + target.target_id, "-nogpulib"] + ([_LTO] if generates else []))
     else:
         check_links_ptx(ctx, toolchain)
         words.append("-march=" + target.target_id)
@@ -388,7 +405,7 @@ def openmp_link_step(ctx, target, *, advice, triple, copts, linkopts):
         by_linker = bool(target.target_id),
         generation = generation_flags(ctx, toolchain, copts, target) if target.target_id else [],
         linkopts = linkopts,
-        recorded = target.target_id if amd else "",
+        recorded = target.target_id if amd and generates else "",
         toolchain = toolchain,
         without_runtime = target.target_id if amd and not _has_library(toolchain.link_flags + linkopts) else "",
         words = words + ["-Wno-unused-command-line-argument"],

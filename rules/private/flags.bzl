@@ -44,9 +44,6 @@ _LTO_FLAGS = ("-foffload-lto", "-fno-offload-lto")
 # Values of Make variables can refer to other variables. Deeper nesting means that a variable refers to itself.
 _DEEPEST = 10
 
-# The replacement for the configuration in paths with --experimental_output_paths=strip.
-_MAPPED = "cfg"
-
 def expand_flags(ctx, attribute):
     """Returns the flags in an attribute, with the syntax of cc_library.
 
@@ -221,18 +218,24 @@ def flag_mapping(out):
     Returns:
       a function of a string, a File or a result of `path_of`.
     """
-    output_root = out.root.path.split("/")[0] + "/"
+    root, configuration = out.root.path.split("/")[:2]
+    output_root = root + "/"
 
     def mapped(flag):
         if type(flag) == "File":
             return flag.path
         if type(flag) == "struct":
             return flag.map_each(flag.file)
-        if output_root not in flag or out.root.path.split("/")[1] != _MAPPED:
+        if output_root not in flag:
+            return flag
+
+        # What Bazel writes instead of the name of the configuration, when it writes the command line.
+        replacement = out.root.path.split("/")[1]
+        if replacement == configuration:
             return flag
         parts = flag.split(output_root)
         return output_root.join([parts[0]] + [
-            "/".join([_MAPPED] + part.split("/")[1:]) if "/" in part else part
+            "/".join([replacement] + part.split("/")[1:]) if "/" in part else part
             for part in parts[1:]
         ])
 

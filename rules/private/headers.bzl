@@ -2,6 +2,7 @@
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":cc_flags.bzl", "cc_configuration")
 load(":flags.bzl", "expand_defines", "expand_path")
 load(":messages.bzl", "name_of")
 load(":sources.bzl", "COMPILE_INPUT", "private_headers_of")
@@ -117,17 +118,17 @@ def _context(own, others):
 def _contexts(ctx):
     return contexts_of(ctx.attr.deps + getattr(ctx.attr, "device_deps", []))
 
-def library_headers(ctx, cc):
+def library_headers(ctx):
     """Returns the headers that the sources of a library for C++ programs can include, and those that dependents can include.
 
     Args:
       ctx: the rule's context; the rule has `LIBRARY_ATTRS` and uses the C++ toolchain.
-      cc: result of `cc_configuration`.
 
     Returns:
       a struct as returned by `headers_of`, whose context is that of dependents, with a module map of the headers if the
       C++ toolchain uses them.
     """
+    cc = cc_configuration(ctx)
     local_defines = expand_defines(ctx, "local_defines")
     if cc.maps_modules or ctx.files.hdrs or ctx.files.textual_hdrs or ctx.attr.includes or private_headers_of(ctx):
         context = _library_context(ctx, cc, local_defines)

@@ -13,19 +13,18 @@ load(":images.bzl", "image_providers")
 load(":linking.bzl", "HOST_ATTRS")
 load(":lto.bzl", "LTO_ATTRS", "lto_of")
 load(":messages.bzl", "place")
-load(":sources.bzl", "COMPILE_INPUT", "HEADERS", "HIP_SOURCES")
-load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
+load(":sources.bzl", "CODE_OBJECTS", "CODE_SOURCES", "COMPILE_INPUT", "HEADERS", "HIP_SOURCES")
+load(":toolchains.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "DEVICE_ATTRS")
 
 def _hip_code_objects_impl(ctx):
     where = place(ctx, "hip_code_objects")
-    compiler = compiler_of(ctx, cc = cc_configuration(ctx, mandatory = False), headers = headers_of(ctx))
+    compiler = compiler_of(ctx, cc = cc_configuration(ctx, COMPILE_GROUP), headers = headers_of(ctx))
     made = hip_images(
         ctx,
         compiler,
         copts = expand_flags(ctx, "copts"),
         device_only = True,
-        # With --offload-device-only, clang's driver writes code objects without link-time optimization.
-        lto = lto_of(ctx, where, compiler.clang.release, exempt = not ctx.attr.rdc),
+        lto = lto_of(ctx, where, compiler.clang, "lto_hip_device_rdc" if ctx.attr.rdc else "lto_hip_device"),
         rdc = ctx.attr.rdc,
         sources = hip_sources(ctx),
         where = where,
@@ -43,8 +42,9 @@ source. An additional architecture only adds actions for that architecture.
 The code is that of `clang --offload-device-only`. Without `rdc`, that never uses link-time optimization by default: set `lto`.
 
 The architecture `amdgcnspirv` is AMD's portable code, SPIR-V (`.spv`). The HIP runtime compiles it for GPUs that no other
-entry of the bundle supports. Since LLVM 22, clang generates it directly and requires `llvm-link` in the same directory;
-`device_linkopts = ["-no-use-spirv-backend"]` selects the translator `llvm-spirv` instead.
+entry of the bundle supports. As with clang's driver, LLVM's backend generates it, or the translator `llvm-spirv` (LLVM 22 and
+older): the build fails before the compilation if the translator is missing. `arch_linkopts = {"amdgcnspirv": ["-use-spirv-backend"]}`
+selects the backend of LLVM 22, which does not compile everything that HIP's headers declare, `-no-use-spirv-backend` the translator.
 
 ```starlark
 hip_code_objects(
@@ -60,6 +60,21 @@ hip_code_objects(
 )
 ```
 
+Kernels can also be assembly, OpenCL C, LLVM IR or objects, alone or together with HIP. The device libraries of the compiler's ROCm are
+linked into OpenCL C. Other targets cannot call functions of `.s`, `.S` and `.o` through `device_deps`.
+
+```starlark
+hip_code_objects(
+    name = "attention",
+    srcs = ["attention_gfx942.s", "attention_gfx950.s"],
+    arch_srcs = {
+        "gfx942": ["attention_gfx942.s"],
+        "gfx950": ["attention_gfx950.s"],
+    },
+    offload_archs = ["gfx942", "gfx950"],
+)
+```
+
 Default outputs: a code object (`.co`, or `.spv` for `amdgcnspirv`) for each architecture.
 
 Output groups: `gfx942` and so on, the code object of one architecture; `debug_info`, see `split_debug_info`.
@@ -69,9 +84,11 @@ Output groups: `gfx942` and so on, the code object of one architecture; `debug_i
             doc = "Whether to compile to relocatable device code, so that sources can call device functions of each other. Sources are compiled to bitcode, and the device link generates code.",
         ),
         "srcs": attr.label_list(
-            doc = "HIP sources. Each source is compiled separately, for all architectures. Only the sources of this target can include headers in this list.",
+            doc = "Sources: HIP, assembly of AMD GPUs (`.s`, with the preprocessor `.S`), OpenCL C (`.cl`), LLVM IR (`.ll`), bitcode (`.bc`), and objects (`.o`), " +
+                  "which are linked as they are. Each source is compiled separately, for all architectures; `arch_srcs` names the architectures of assembly and objects. " +
+                  "Only the sources of this target can include headers in this list.",
             mandatory = True,
-            allow_files = HIP_SOURCES + HEADERS,
+            allow_files = HIP_SOURCES + CODE_SOURCES + CODE_OBJECTS + HEADERS,
             flags = COMPILE_INPUT,
         ),
     },

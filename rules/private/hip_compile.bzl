@@ -2,15 +2,15 @@
 
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo")
 load(":architectures.bzl", "arch_copts_of", "arch_linkopts_of", "arch_sources_of", "check_compiler", "device_linkopts_of", "hip_targets", "sources_for")
-load(":compilation.bzl", "c_step", "compile", "hip_device_step", "hip_host_step", "is_bitcode")
+load(":compilation.bzl", "CODE_LANGUAGES", "bitcode_step", "c_step", "code_step", "compile", "hip_device_step", "hip_host_step", "is_assembly", "is_bitcode")
 load(":debug_info.bzl", "split_debug_info")
 load(":device_bitcode.bzl", "bitcode_for")
 load(":device_link.bzl", "device_link", "hip_link_step")
 load(":flags.bzl", "expand_flags", "language_copts")
-load(":messages.bzl", "name_of")
+load(":messages.bzl", "file_name", "name_of")
 load(":program.bzl", "offload_arguments", "run_offload")
 load(":sanitizers.bzl", "sanitizer_flags")
-load(":sources.bzl", "HIP_SOURCES", "compilation_id", "object_names", "require_sources", "source_name", "sources_of")
+load(":sources.bzl", "CODE_OBJECTS", "CODE_SOURCES", "HIP_SOURCES", "compilation_id", "object_names", "require_sources", "source_name", "sources_of")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "LINK_GROUP")
 
@@ -145,13 +145,64 @@ def c_objects(ctx, compiler):
             ctx,
             compiler,
             step,
-            message = "Compiling {}".format(src.short_path),
+            message = "Compiling " + file_name(src),
             mnemonic = "OffloadHipHostCompile",
             out = out,
             src = src,
         )
         objects.append(out)
     return objects
+
+def _other_compilation(ctx, compiler, source, target, *, bitcode, copts, folder, generates, steps, where):
+    """Compiles a source of another language than HIP for a target, if it is one.
+
+    Args:
+      ctx: as for `hip_images`.
+      compiler: result of `compiler_of`.
+      source: a struct of `hip_sources`.
+      target: struct returned by `target_ids.complete`.
+      bitcode: list of Files of which the code uses functions.
+      copts: compiler flags.
+      folder: the directory of outputs.
+      generates: whether the link generates code, from bitcode.
+      steps: dict from a language to its step.
+      where: prefix of error messages, `label: rule`.
+
+    Returns:
+      the object or bitcode, a File; None for HIP.
+    """
+    file = source.file
+    if "." + file.extension not in CODE_OBJECTS + CODE_SOURCES:
+        return None
+    language = CODE_LANGUAGES.get(file.extension)
+    machine_code = not language or is_assembly(language)
+    if machine_code and target.portable:
+        fail("{}: srcs: {} is for one kind of GPU, not for {}: name its GPUs in arch_srcs, or leave {} out of offload_archs".format(
+            where,
+            file.short_path,
+            target.target_id,
+            target.target_id,
+        ))
+    if not language:
+        return file
+    as_bitcode = generates and not machine_code
+    if language not in steps:
+        flags = [flag for flag in copts if not flag.startswith(("-std=c++", "-std=gnu++"))]
+        if as_bitcode:
+            steps[language] = bitcode_step(compiler, target, copts = flags, language = language)
+        else:
+            steps[language] = code_step(compiler, target, bitcode = bitcode, copts = flags, language = language)
+    out = ctx.actions.declare_file(folder + "/" + source.name + (".bc" if as_bitcode else ".o"))
+    compile(
+        ctx,
+        compiler,
+        steps[language],
+        message = "Compiling " + file.short_path + " for " + target.target_id,
+        mnemonic = "OffloadCodeCompile",
+        out = out,
+        src = file,
+    )
+    return out
 
 def hip_images(ctx, compiler, *, where, sources, rdc, lto, copts, device_only = False, per_source = False, linked = True):
     """Compiles the sources of a rule for its architectures and links the code of each architecture.
@@ -173,7 +224,7 @@ def hip_images(ctx, compiler, *, where, sources, rdc, lto, copts, device_only = 
       images (list of `offload_image()`, one for each architecture); and objects, an OffloadDeviceObjectsInfo, None
       without rdc.
     """
-    by_arch = arch_sources_of(ctx, where, HIP_SOURCES + ([".c"] if _c_as_hip(ctx) else []))
+    by_arch = arch_sources_of(ctx, where, HIP_SOURCES + (CODE_SOURCES + CODE_OBJECTS if device_only else []) + ([".c"] if _c_as_hip(ctx) else []))
     require_sources(ctx, where, "add HIP sources")
     targets = hip_targets(ctx, where)
     relocatable = [dep for dep in ctx.attr.device_deps if OffloadDeviceBitcodeInfo not in dep]
@@ -198,27 +249,34 @@ def hip_images(ctx, compiler, *, where, sources, rdc, lto, copts, device_only = 
             own_sources = [source for source in sources if source.file in files]
         if not own_sources and not per_source:
             fail("{}: no source for {}: arch_srcs has all of srcs, and no source for it; add one, or leave {} out of offload_archs".format(where, arch, arch))
-        generates = is_bitcode(target, lto = lto, rdc = rdc)
+        own_lto = lto(target)
+        generates = is_bitcode(target, lto = own_lto, rdc = rdc)
         folder = ctx.label.name + "/" + target_ids.file_name(arch)
         extension = ".bc" if generates else ".o"
         mnemonic = "OffloadHipPortableCompile" if target.portable else "OffloadHipCompile"
-        step = hip_device_step(compiler, target, bitcode = bitcode, copts = flags, lto = lto, rdc = rdc)
+        step = hip_device_step(compiler, target, bitcode = bitcode, copts = flags, lto = own_lto, rdc = rdc)
         compiled = {}
+        steps = {}
         for source in own_sources:
+            other = _other_compilation(ctx, compiler, source, target, bitcode = bitcode, copts = flags, folder = folder, generates = generates, steps = steps, where = where)
+            if other:
+                compiled[source.name] = struct(file = other, id = target.id, label = ctx.label, source = source.title)
+                continue
             out = ctx.actions.declare_file(folder + "/" + source.name + extension)
             compile(
                 ctx,
                 compiler,
                 step,
                 id = source.id,
-                message = "Compiling " + source.file.short_path + " for " + arch,
+                message = "Compiling " + file_name(source.file) + " for " + arch,
                 mnemonic = mnemonic,
                 out = out,
                 src = source.file,
             )
             compiled[source.name] = struct(file = out, id = target.id, label = ctx.label, source = source.title)
         if rdc:
-            own.extend(compiled.values())
+            # Other targets cannot link objects of assembly: their links generate code from bitcode.
+            own.extend([object for object in compiled.values() if object.file.extension == "bc"])
         if not linked:
             continue
         library = [object for object in deps.to_list() if object.id == target.id] if relocatable else []
@@ -283,7 +341,7 @@ def hip_host_objects(ctx, compiler, *, sources, copts, entries, rdc):
             compiler,
             step,
             id = source.id,
-            message = "Compiling " + source.file.short_path + " for the host",
+            message = "Compiling " + file_name(source.file) + " for the host",
             mnemonic = "OffloadHipHostCompile",
             out = out,
             src = source.file,

@@ -95,16 +95,16 @@ def _hip_device_link_impl(ctx):
     copts = device_flags(ctx) + expand_flags(ctx, "copts")
     linkopts = device_linkopts_of(ctx)
     for target in _targets_of(libraries, where):
+        objects = [object for library in libraries for object in library.code if object.id == target.id]
         step = hip_link_step(
             ctx,
             target,
             advice = "add a definition to one of the libraries, or add the library that has one to deps; it needs rdc = True and device_link = False",
             copts = copts,
-            generates = True,
+            generates = any([object.file.extension == "bc" for object in objects]),
             linkopts = linkopts + arch_linkopts_of(ctx, target),
         )
         folder = ctx.label.name + "/" + target_ids.file_name(target.target_id)
-        objects = [object for library in libraries for object in library.code if object.id == target.id]
         images.append(hip_link(ctx, step, objects = objects, path = folder, target = target))
     bundle = bundle_images(
         ctx,

@@ -21,7 +21,7 @@ load(":lto.bzl", "LTO_ATTRS", "lto_of")
 load(":messages.bzl", "place")
 load(":program.bzl", "BUNDLE_GROUP", "PROGRAM_GROUPS", "offload_program")
 load(":sources.bzl", "COMPILE_INPUT", "HEADERS", "HIP_SOURCES")
-load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
+load(":toolchains.bzl", "COMPILE_GROUP", "DEVICE_ATTRS", "HOST_CLANG_GROUPS")
 load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 
 def _linked_together(ctx, *, where, host_objects, unit):
@@ -51,10 +51,11 @@ def _linked_alone(ctx, *, where, program, sources, host_objects, units):
             images = unit.images,
             out = ctx.actions.declare_file(ctx.label.name + ("/" + unit.name if unit.name else "") + ".hipfb"),
             program = program,
+            source = source.file,
             where = where,
         )
         bundles.append(bundle)
-        objects.append(hold_fat_binary(ctx, bundle = bundle.file, host = host, program = program, suffix = source.id, triple = triple))
+        objects.append(hold_fat_binary(ctx, bundle = bundle.file, host = host, program = program, source = source.file, suffix = source.id, triple = triple))
     return objects, bundles
 
 def _unlinked(ctx, *, host_objects, device_objects):
@@ -101,16 +102,15 @@ def _hip_library_impl(ctx):
     rdc = ctx.attr.rdc and bool(sources)
     if not ctx.attr.rdc and not ctx.attr.device_link:
         fail("{}: device_link = False requires rdc = True: without it, the device code of each source is separate".format(where))
-    cc = cc_configuration(ctx, counts = True)
     copts = language_copts(ctx, "c++")
-    headers = library_headers(ctx, cc)
-    compiler = compiler_of(ctx, cc = cc, headers = headers)
+    headers = library_headers(ctx)
+    compiler = compiler_of(ctx, cc = cc_configuration(ctx, COMPILE_GROUP, counts = True), headers = headers)
     made = struct(objects = None, units = []) if not sources else hip_images(
         ctx,
         compiler,
         copts = copts + expand_flags(ctx, "device_copts"),
         linked = ctx.attr.device_link,
-        lto = lto_of(ctx, where, compiler.clang.release),
+        lto = lto_of(ctx, where, compiler.clang, "lto_hip_rdc" if rdc else "lto_hip"),
         per_source = not rdc,
         rdc = rdc,
         sources = sources,
@@ -215,7 +215,7 @@ Output groups: `bundle`, the bundles; `compilation_outputs`, as in `cc_library`,
             providers = [CcInfo],
         ),
     },
-    exec_groups = CLANG_GROUPS | PROGRAM_GROUPS,
+    exec_groups = HOST_CLANG_GROUPS | PROGRAM_GROUPS,
     fragments = ["cpp"],
     provides = [CcInfo, OffloadImagesInfo],
     toolchains = use_cc_toolchain(),

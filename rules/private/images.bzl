@@ -97,14 +97,12 @@ def image_providers(ctx, images):
         OutputGroupInfo(**image_groups(images)),
     ]
 
-_KINDS = ["hip", "hipv4", "openmp", "cuda", "sycl"]
-
 # The attribute of a rule whose targets can have any offload kind.
 KIND_ATTRS = {
     "kind": attr.string(
         doc = "Offload kind of targets that do not specify one.",
         default = "hipv4",
-        values = _KINDS,
+        values = [kind for kind in target_ids.kinds if kind != "host"],
     ),
 }
 

@@ -10,7 +10,7 @@ load(":device_link.bzl", "device_link", "merge_objects_step")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "expand_flags", "language_copts")
 load(":headers.bzl", "EXPORTED_HEADERS_ATTRS", "context_of")
 load(":linking.bzl", "host_triple")
-load(":messages.bzl", "name_of")
+load(":messages.bzl", "file_name", "name_of")
 load(":sources.bzl", "COMPILE_INPUT", "HEADERS", "HIP_SOURCES", "object_names", "private_headers_of")
 
 # Extensions of linker scripts, as in cc_library.
@@ -99,7 +99,7 @@ def parse_headers(ctx, compiler, *, language):
             ctx,
             compiler,
             step,
-            message = "Parsing {}".format(file.short_path),
+            message = "Parsing " + file_name(file),
             mnemonic = "OffloadParseHeader",
             out = out,
             src = file,
@@ -157,7 +157,6 @@ def library_providers(ctx, compiler, *, context, objects, runtimes, counted = Fa
         ctx,
         additional_inputs = ctx.files.additional_linker_inputs + _linker_scripts(ctx),
         alwayslink = ctx.attr.alwayslink,
-        cc = compiler.cc,
         context = context,
         counted = ["srcs", "hdrs"] if counted else [],
         deps = _dependencies(ctx) + ctx.attr.implementation_deps + runtimes,

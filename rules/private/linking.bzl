@@ -1,7 +1,8 @@
 """Registration of device code."""
 
-load(":messages.bzl", "name_of")
+load(":messages.bzl", "file_name", "name_of")
 load(":program.bzl", "offload_arguments", "run_offload")
+load(":runtimes.bzl", "FAT_BINARY_RUNTIMES")
 
 HostPlatformInfo = provider(
     doc = "The target platform, which is the host of devices. It is computed once for all targets of a configuration.",
@@ -107,7 +108,7 @@ def registration_symbol(ctx):
     """
     return "" if ctx.attr.alwayslink else "registration of " + name_of(ctx.label)
 
-def hold_fat_binary(ctx, *, bundle, host, suffix, triple, program):
+def hold_fat_binary(ctx, *, bundle, host, source, suffix, triple, program):
     """Creates an object with the fat binary that a host object registers.
 
     Args:
@@ -115,6 +116,7 @@ def hold_fat_binary(ctx, *, bundle, host, suffix, triple, program):
       bundle: the fat binary.
       host: the host object. If it does not refer to the fat binary, because its source has neither kernels nor device
         variables, the result is an object without content.
+      source: the source of the host object.
       suffix: suffix of the fat binary, see `own_entries`.
       triple: result of `host_triple`.
       program: as for `run_offload`.
@@ -134,7 +136,7 @@ def hold_fat_binary(ctx, *, bundle, host, suffix, triple, program):
         mnemonic = "OffloadRegister",
         outputs = [out],
         program = program,
-        progress_message = "Embedding %{input}",
+        progress_message = "Embedding device images of " + file_name(source) + " in %{label}",
     )
     return out
 
@@ -171,7 +173,7 @@ def register_images(ctx, *, kind, files, own_entries = None, relocatable = False
 
     Args:
       ctx: the rule's context; the rule has `PROGRAM_GROUPS` and `HOST_ATTRS`.
-      kind: `openmp`, `hip`, `cuda` or `sycl`.
+      kind: one of `RUNTIMES`.
       files: list of images, or of the one bundle.
       own_entries: list of the objects, compiled with `own_entries`, whose entries belong to
         the images; None for the entries of all objects that clang compiled.
@@ -194,7 +196,7 @@ def register_images(ctx, *, kind, files, own_entries = None, relocatable = False
         args.add(llvm_version, format = "--llvm-version=%s")
     if relocatable:
         args.add("--relocatable")
-    if own_entries == None and kind in ("hip", "cuda"):
+    if own_entries == None and kind in FAT_BINARY_RUNTIMES:
         # The bundle can be any file.
         args.add("--check")
     if own_entries != None:

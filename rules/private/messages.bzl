@@ -12,6 +12,18 @@ def name_of(label):
     text = str(label)
     return text[2:] if text.startswith("@@//") else text
 
+def file_name(file):
+    """Returns the name of a file in messages, without the directory of outputs.
+
+    Args:
+      file: a File.
+
+    Returns:
+      the path relative to the workspace; it begins with `external/` for a file of another repository.
+    """
+    path = file.short_path
+    return "external/" + path.removeprefix("../") if path.startswith("../") else path
+
 def flag_of(setting):
     """Returns the flag of a build setting as users write it.
 

@@ -23,29 +23,46 @@ native_archs = rule(
     provides = [OffloadNativeInfo],
 )
 
-def native_for(offload_archs):
-    """Returns the target that provides the GPUs of this machine, if a rule uses them.
+_ARCHS_SETTING = "//rules/settings:offload_archs"
+_WANTED = "//rules/private:native_archs_wanted"
+
+# The attributes with architectures: of rules that compile for them, and of rules that extract images.
+_ARCHS_ATTRIBUTES = ["offload_archs", "targets"]
+
+def _wanted(settings, attr):
+    names = [name for attribute in _ARCHS_ATTRIBUTES for name in getattr(attr, attribute, None) or []]
+    return {_WANTED: NATIVE in (names or settings[_ARCHS_SETTING])}
+
+# Only a target that names them depends on the GPUs of this machine. A transition knows the value of an attribute with a
+# select; for the default of an attribute that is a function, Bazel would compute all possible values, of which it permits 64.
+_if_wanted = transition(
+    implementation = _wanted,
+    inputs = [_ARCHS_SETTING],
+    outputs = [_WANTED],
+)
+
+# The attribute of a rule with architectures.
+NATIVE_ATTRS = {
+    "_native": attr.label(
+        cfg = _if_wanted,
+        default = "//rules/settings:native_archs",
+        providers = [OffloadNativeInfo],
+    ),
+}
+
+def native_of(ctx):
+    """Returns the GPUs of this machine, if the target names them.
 
     Args:
-      offload_archs: the attribute.
+      ctx: the rule's context; the rule has `NATIVE_ATTRS`.
 
     Returns:
-      a Label.
+      an OffloadNativeInfo.
     """
-    if NATIVE in offload_archs:
-        return Label("@offload_native//:archs")
-    return Label("//rules/settings:native_archs")
+    native = ctx.attr._native
 
-def native_for_targets(targets):
-    """Returns the result of `native_for` for a rule whose attribute is `targets`.
-
-    Args:
-      targets: the attribute.
-
-    Returns:
-      a Label.
-    """
-    return native_for(targets)
+    # Up to Bazel 8, an attribute with a transition is a list.
+    return (native[0] if type(native) == "list" else native)[OffloadNativeInfo]
 
 _DETECTED = "detected"
 

@@ -8,7 +8,7 @@ load(":cc_flags.bzl", "cc_configuration")
 load(":images.bzl", "container_of")
 load(":libraries.bzl", "program_providers")
 load(":linking.bzl", "HOST_ATTRS", "registration_triple")
-load(":messages.bzl", "name_of", "place")
+load(":messages.bzl", "file_name", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
 
@@ -75,7 +75,7 @@ def _offload_cc_data_impl(ctx):
         inputs = [src],
         mnemonic = "OffloadCcData",
         outputs = [out],
-        progress_message = "Embedding %{input}",
+        progress_message = "Embedding " + file_name(src) + " in %{label}",
     )
 
     cc = cc_configuration(ctx)

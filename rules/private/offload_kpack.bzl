@@ -3,7 +3,7 @@
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "named_architectures")
 load(":images.bzl", "container_of")
 load(":kpack.bzl", "KPACK_ATTRS")
-load(":messages.bzl", "flag_of", "place")
+load(":messages.bzl", "file_name", "flag_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 
 def _directory(file):
@@ -49,7 +49,7 @@ def _offload_kpack_impl(ctx):
         inputs = [src],
         mnemonic = "OffloadKpack",
         outputs = [host] + archives.values(),
-        progress_message = "Splitting %{input}",
+        progress_message = "Splitting " + file_name(src) + " of %{label}",
     )
     files = [host] + archives.values()
     groups = {"kpack_" + arch: depset([archive]) for arch, archive in archives.items()}

@@ -5,7 +5,7 @@ load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "named_architectures")
 load(":images.bzl", "container_of")
-load(":messages.bzl", "flag_of", "name_of", "place")
+load(":messages.bzl", "file_name", "flag_of", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 
 _COMPRESS_FLAGS = {
@@ -30,7 +30,7 @@ def _prune(ctx, file, keep):
         inputs = [file],
         mnemonic = "OffloadPrune",
         outputs = [out],
-        progress_message = "Pruning %{input}",
+        progress_message = "Pruning " + file_name(file) + " of %{label}",
     )
     return out
 

@@ -8,22 +8,23 @@ load(":libraries.bzl", "program_providers")
 load(":linking.bzl", "HOST_ATTRS", "register_images", "registration_triple")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
+load(":runtimes.bzl", "FAT_BINARY_RUNTIMES", "IMAGE_RUNTIMES", "RUNTIMES")
 
 def _offload_register_impl(ctx):
     where = place(ctx, "offload_register")
     kind = ctx.attr.kind
-    if kind == "openmp":
+    if kind in IMAGE_RUNTIMES:
         if ctx.attr.bundle or not ctx.attr.images:
-            fail("{}: kind is openmp, which registers single images: set images{}".format(where, " instead of bundle" if ctx.attr.bundle else ""))
+            fail("{}: kind is {}, which registers single images: set images{}".format(where, kind, " instead of bundle" if ctx.attr.bundle else ""))
         images = images_of(ctx, where)
         for image in images:
-            if image.kind != "openmp":
-                fail("{}: images: {} has an image of kind {}, expected openmp".format(where, name_of(image.label), image.kind))
+            if image.kind != kind:
+                fail("{}: images: {} has an image of kind {}, expected {}".format(where, name_of(image.label), image.kind, kind))
         files = [image.file for image in images]
     else:
         bundle = ctx.attr.bundle
         if ctx.attr.images or not bundle:
-            one = "offload binary" if kind == "sycl" else "fat binary"
+            one = "fat binary" if kind in FAT_BINARY_RUNTIMES else "offload binary"
             fail("{}: kind is {}, which registers one {}: set bundle{}".format(where, kind, one, " instead of images" if ctx.attr.images else ""))
         if OffloadBundleInfo in bundle:
             others = [id for id in bundle[OffloadBundleInfo].entry_ids if not id.startswith(kind) and not id.startswith("host-")]
@@ -35,7 +36,7 @@ def _offload_register_impl(ctx):
         files = files,
         host = registration_triple(ctx),
         kind = kind,
-        llvm_version = ctx.attr.llvm_version if kind == "sycl" else None,
+        llvm_version = None if kind in IMAGE_RUNTIMES + FAT_BINARY_RUNTIMES else ctx.attr.llvm_version,
     )
     return program_providers(ctx, deps = ctx.attr.deps, objects = [out], outputs = [out])
 
@@ -74,9 +75,9 @@ Default outputs: the object that registers the device code.
             providers = [OffloadImagesInfo],
         ),
         "kind": attr.string(
-            doc = "The runtime that loads the code: `hip`, `openmp`, `cuda` or `sycl`.",
+            doc = "The runtime that loads the code: {}.".format(", ".join(["`{}`".format(kind) for kind in RUNTIMES])),
             default = "hip",
-            values = ["hip", "openmp", "cuda", "sycl"],
+            values = RUNTIMES,
         ),
         "llvm_version": attr.int(
             doc = "If `kind` is `sycl`, the LLVM release of the SYCL runtime that loads the code. Up to 22, the runtime expects a description of each image; from 23 on, the offload binary.",

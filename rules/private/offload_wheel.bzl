@@ -34,7 +34,7 @@ def _offload_wheel_impl(ctx):
         inputs = wheels,
         mnemonic = "OffloadWheel",
         outputs = [out],
-        progress_message = "Splitting %{input}",
+        progress_message = "Splitting the wheel of %{label}",
     )
     return DefaultInfo(files = depset([out]), runfiles = ctx.runfiles([out]))
 

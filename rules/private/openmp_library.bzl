@@ -5,7 +5,7 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "arch_linkopts_of", "architectures_of", "check_compiler", "device_linkopts_of")
 load(":cc_flags.bzl", "cc_configuration")
-load(":compilation.bzl", "compile", "compiler_of", "is_nvidia", "openmp_device_step", "openmp_host_step", "openmp_language", "openmp_object_step", "openmp_source_step", "openmp_triple", "own_entries")
+load(":compilation.bzl", "compile", "compiler_of", "is_nvidia", "is_openmp_bitcode", "openmp_device_step", "openmp_host_step", "openmp_language", "openmp_object_step", "openmp_source_step", "openmp_triple", "own_entries")
 load(":debug_info.bzl", "DEBUG_INFO_ATTRS", "split_debug_info")
 load(":device_bitcode.bzl", "bitcode_for")
 load(":device_link.bzl", "device_link", "openmp_link_step")
@@ -15,12 +15,12 @@ load(":images.bzl", "image_groups")
 load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers", "merged_object", "parse_headers")
 load(":linking.bzl", "HOST_ATTRS", "entries_suffix", "host_triple", "register_images", "registration_symbol")
 load(":lto.bzl", "LTO_ATTRS", "lto_of")
-load(":messages.bzl", "place")
+load(":messages.bzl", "file_name", "place")
 load(":offload_binary.bzl", "add_image")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 load(":sources.bzl", "COMPILE_INPUT", "CXX_SOURCES", "HEADERS", "object_names", "require_sources", "source_name", "sources_of")
 load(":target_ids.bzl", "target_ids")
-load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
+load(":toolchains.bzl", "COMPILE_GROUP", "DEVICE_ATTRS", "HOST_CLANG_GROUPS")
 
 _KIND = "openmp"
 
@@ -60,7 +60,7 @@ def _host(ctx, compiler, src, name, *, empty_lines, entries, targets):
             empty_lines = empty_lines,
             gpu = any([target.target_id for target in targets]),
         ),
-        message = "Including headers in {}".format(src.short_path),
+        message = "Including headers in {}".format(file_name(src)),
         mnemonic = "OffloadOpenMpIncludes",
         out = full,
         src = src,
@@ -70,7 +70,7 @@ def _host(ctx, compiler, src, name, *, empty_lines, entries, targets):
         ctx,
         compiler,
         openmp_host_step(compiler, src, copts = copts, triples = {openmp_triple(target): None for target in targets}.keys()),
-        message = "Compiling {} for the host".format(src.short_path),
+        message = "Compiling {} for the host".format(file_name(src)),
         mnemonic = "OffloadOpenMpHostCompile",
         out = ir,
         src = full,
@@ -80,7 +80,7 @@ def _host(ctx, compiler, src, name, *, empty_lines, entries, targets):
         ctx,
         compiler,
         openmp_object_step(compiler, src, copts = copts, entries = entries),
-        message = "Generating %{output}",
+        message = "Generating host code of " + file_name(src),
         mnemonic = "OffloadOpenMpHostObject",
         out = object,
         src = ir,
@@ -88,7 +88,7 @@ def _host(ctx, compiler, src, name, *, empty_lines, entries, targets):
     return struct(full = full, ir = ir, object = object)
 
 def _device_object(ctx, compiler, src, name, *, host, lto, target, where):
-    out = ctx.actions.declare_file("{}/{}/{}.{}".format(ctx.label.name, _folder(target), name, "bc" if target.target_id else "o"))
+    out = ctx.actions.declare_file("{}/{}/{}.{}".format(ctx.label.name, _folder(target), name, "bc" if is_openmp_bitcode(target, lto) else "o"))
     compile(
         ctx,
         compiler,
@@ -104,7 +104,7 @@ def _device_object(ctx, compiler, src, name, *, host, lto, target, where):
             ir = host.ir,
             lto = lto,
         ),
-        message = "Compiling {} for {}".format(src.short_path, target.target_id or openmp_triple(target)),
+        message = "Compiling {} for {}".format(file_name(src), target.target_id or openmp_triple(target)),
         mnemonic = "OffloadOpenMpCompile",
         out = out,
         src = host.full,
@@ -113,7 +113,7 @@ def _device_object(ctx, compiler, src, name, *, host, lto, target, where):
 
 _UNDEFINED = "add a definition to srcs, or add the device_bitcode_library that has one to device_deps; for symbols that begin with __kmpc_, add LLVM's device runtime to device_linkopts"
 
-def _link(ctx, compiler, linked, target):
+def _link(ctx, compiler, linked, target, lto):
     out = ctx.actions.declare_file("{}/{}.img".format(ctx.label.name, _folder(target)))
     whole, debug_info = split_debug_info(ctx, target, out)
     device_link(
@@ -123,6 +123,7 @@ def _link(ctx, compiler, linked, target):
             target,
             copts = compiler.language_flags("c++", True) + language_copts(ctx, "c++") + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target),
             advice = _UNDEFINED,
+            generates = is_openmp_bitcode(target, lto),
             linkopts = device_linkopts_of(ctx) + arch_linkopts_of(ctx, target),
             triple = openmp_triple(target),
         ),
@@ -145,7 +146,7 @@ def _pack(ctx, image, folder, where):
         inputs = [image.file],
         mnemonic = "OffloadPack",
         outputs = [out],
-        progress_message = "Packing %{input}",
+        progress_message = "Packing device images of %{label} for " + folder,
     )
     return out
 
@@ -161,11 +162,10 @@ def _openmp_library_impl(ctx):
                 where,
                 target.target_id or openmp_triple(target),
             ))
-    cc = cc_configuration(ctx)
-    headers = library_headers(ctx, cc)
-    compiler = compiler_of(ctx, cc = cc, headers = headers)
+    headers = library_headers(ctx)
+    compiler = compiler_of(ctx, cc = cc_configuration(ctx, COMPILE_GROUP), headers = headers)
     check_compiler(compiler.clang, targets, where)
-    lto = lto_of(ctx, where, compiler.clang.release)
+    lto = lto_of(ctx, where, compiler.clang, "lto_openmp")
 
     symbol = registration_symbol(ctx)
     entries = own_entries(entries_suffix(ctx), symbol)
@@ -176,12 +176,12 @@ def _openmp_library_impl(ctx):
         objects.append(host.object)
         for target in targets:
             device_objects.setdefault(_folder(target), []).append(
-                _device_object(ctx, compiler, src, name, host = host, lto = lto, target = target, where = where),
+                _device_object(ctx, compiler, src, name, host = host, lto = lto(target), target = target, where = where),
             )
     images = []
     packages = []
     for target in targets:
-        image = _link(ctx, compiler, device_objects[_folder(target)], target)
+        image = _link(ctx, compiler, device_objects[_folder(target)], target, lto(target))
         images.append(image)
         packages.append(_pack(ctx, image, _folder(target), where))
 
@@ -254,7 +254,7 @@ Output groups: `gfx90a`, `x86_64-pc-linux-gnu` and so on, the image of one targe
             providers = [CcInfo],
         ),
     },
-    exec_groups = CLANG_GROUPS | PROGRAM_GROUPS,
+    exec_groups = HOST_CLANG_GROUPS | PROGRAM_GROUPS,
     fragments = ["cpp"],
     provides = [CcInfo, OffloadImagesInfo],
     toolchains = use_cc_toolchain(),

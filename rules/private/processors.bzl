@@ -106,6 +106,12 @@ PROCESSORS = [
     "amdgcnspirv",
 ]
 
+# The features that target IDs can name.
+FEATURE_NAMES = [
+    "sramecc",
+    "xnack",
+]
+
 # The features that target IDs of a processor may name, where there are any.
 FEATURES = {
     "gfx801": ["xnack"],
@@ -130,6 +136,14 @@ FEATURES = {
     "gfx9-generic": ["xnack"],
     "gfx9-4-generic": ["sramecc", "xnack"],
     "gfx10-1-generic": ["xnack"],
+}
+
+# The features that the hardware of a processor always has. Newer compilers accept no target ID that names them.
+FIXED_FEATURES = {
+    "gfx1250": ["sramecc", "xnack"],
+    "gfx1250-strict": ["sramecc", "xnack"],
+    "gfx1251": ["sramecc", "xnack"],
+    "gfx12-5-generic": ["sramecc", "xnack"],
 }
 
 # What follows amdgpu in the triple of an AMD GPU, which LLVM 24 names it by.

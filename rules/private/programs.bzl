@@ -83,6 +83,8 @@ _NO_GO = """offload: these rules are not a release, or offload.from_source() is 
 That requires Go 1.21 or newer, and go is not on PATH.
 Install Go, or set offload.from_source(go = "@my_sdk//:bin/go"), or use a program that is already built: offload.prebuilt(...)"""
 
+_BUILDING = "offload: Go builds the program for {system}/{cpu} from source: a minute or two the first time, while analysis waits. A release or offload.prebuilt(...) needs no build"
+
 _GO_FAILED = """offload: the program was not built from the sources in {root}: `go build` failed:
 {output}
 Go fetches the modules of go.mod from the proxy in GOPROXY (--repo_env=GOPROXY=URL). To use a program that is already built, see offload.prebuilt in docs/toolchains.md"""
@@ -103,6 +105,10 @@ def _built_program_impl(repository_ctx):
         # Where Go keeps modules and compiled packages.
         environment |= {"GOCACHE": str(repository_ctx.path(".go/cache")), "GOPATH": str(repository_ctx.path(".go"))}
     repository_ctx.report_progress("building the program for {}/{}".format(system, cpu))
+
+    # Without a terminal, Bazel prints no progress of repositories.
+    # buildifier: disable=print
+    print(_BUILDING.format(cpu = cpu, system = system))
     result = repository_ctx.execute(
         [go] + _GO_BUILD + [_GO_LINK + _GO_ENTRY.get(system, ""), "-o", repository_ctx.path("offload"), "./cmd/offload"],
         environment = environment,

@@ -4,7 +4,7 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBinaryInfo", "OffloadBundleInfo", "OffloadDeviceCodeInfo", "OffloadImagesInfo")
 load(":messages.bzl", "name_of", "place")
 load(":processor_names.bzl", "check_processor")
-load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
+load(":program.bzl", "BUNDLE_GROUP", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 load(":settings.bzl", "SETTINGS_ATTRS", "settings_of")
 
 # The attributes through which programs include code. They do not include tools.
@@ -321,7 +321,7 @@ Output groups: `html`, `markdown`, `json` and `labels`, see above; `_validation`
         "disassembler": attr.label(
             doc = "An `llvm-objdump`, whose release knows the GPUs and their generic targets. If set, the reports list architectures whose images have equal instructions, the generic target that serves them, and the bytes that this saves.",
             allow_files = True,
-            cfg = "exec",
+            cfg = config.exec(BUNDLE_GROUP),
             executable = True,
         ),
         "fail_on": attr.string_list(

@@ -8,6 +8,15 @@ load(":arch_groups.bzl", "expand_archs")
 load(":cc_flags.bzl", "cc_configuration")
 load(":cc_infos.bzl", "link_info")
 load(":native.bzl", "OffloadNativeInfo")
+load(":processors.bzl", "FEATURE_NAMES")
+
+_RequiredInfo = provider(
+    doc = "A shared library and those that it requires.",
+    fields = {
+        "files": "Depset of Files: the libraries.",
+        "runfiles": "Depset of Files: the libraries, where programs find them.",
+    },
+)
 
 def _rocm_shared_library_impl(ctx):
     cc = cc_configuration(ctx)
@@ -19,16 +28,27 @@ def _rocm_shared_library_impl(ctx):
         dynamic_library_symlink_path = "{}/{}".format(ctx.label.repo_name or "rocm", ctx.file.library.short_path.removeprefix("../").partition("/")[2]),
         feature_configuration = cc.features,
     )
+
+    # As with hipcc, programs do not name what only their libraries require: the linker and the loader find it.
+    required = depset(transitive = [dep[_RequiredInfo].files for dep in ctx.attr.deps])
+    runfiles = depset([library.dynamic_library], transitive = [dep[_RequiredInfo].runfiles for dep in ctx.attr.deps])
+    files = required.to_list()
     return [
-        DefaultInfo(files = depset([ctx.file.library])),
-        link_info(ctx, deps = ctx.attr.deps, libraries = [library]),
+        DefaultInfo(files = depset([ctx.file.library]), runfiles = ctx.runfiles(transitive_files = runfiles)),
+        _RequiredInfo(files = depset([ctx.file.library], transitive = [required]), runfiles = runfiles),
+        link_info(
+            ctx,
+            files = files,
+            flags = ["-Wl,-rpath-link," + folder for folder in {file.dirname: None for file in files}],
+            libraries = [library],
+        ),
     ]
 
 rocm_shared_library = rule(
     implementation = _rocm_shared_library_impl,
-    doc = "A shared library of ROCm, with the shared libraries that it requires.",
+    doc = "A shared library of ROCm. Programs are linked with it, and have the shared libraries that it requires as runfiles.",
     attrs = {
-        "deps": attr.label_list(providers = [CcInfo], doc = "The shared libraries that it requires."),
+        "deps": attr.label_list(providers = [_RequiredInfo], doc = "The shared libraries that it requires."),
         "library": attr.label(allow_single_file = True, mandatory = True, doc = "The file, with the name that programs look for."),
     },
     fragments = ["cpp"],
@@ -65,7 +85,7 @@ def serves(name, archs):
 
     Returns:
       True if the file is not for a specific processor, or if it is for the processor of one of the architectures and does
-      not have the opposite xnack setting.
+      not have an opposite setting of a feature.
     """
     processor = processor_of(name)
     if not archs or not processor:
@@ -76,9 +96,18 @@ def serves(name, archs):
             return True
         if not processor.startswith(arch.split(":")[0]):
             continue
-        if not (":xnack+" in arch and "xnack-" in name or ":xnack-" in arch and "xnack+" in name):
+        if not any([opposite in name for opposite in _opposites(arch)]):
             return True
     return False
+
+def _opposites(arch):
+    """Returns the settings that code for a target ID cannot have: `xnack-` for `gfx90a:xnack+`."""
+    return [
+        name + {"+": "-", "-": "+"}[sign]
+        for name in FEATURE_NAMES
+        for sign in ("+", "-")
+        if name + sign in arch.split(":")[1:]
+    ]
 
 def _rocm_library_impl(ctx):
     archs = expand_archs(ctx.attr._offload_archs[BuildSettingInfo].value, ctx.attr._native[OffloadNativeInfo].archs)

@@ -1,10 +1,21 @@
 """Generates the BUILD file with the targets of the libraries of a ROCm directory, in repository rules."""
 
+load(":directory_links.bzl", "link_directory")
 load(":rocm_layout.bzl", "KNOWN_LIBRARIES", "find_libraries")
 
 _LOAD = """
 load("{rocm_library}", "rocm_library", "rocm_shared_library")
+load("{rocm_libraries}", "rocm_libraries")
 load("{missing}", "missing_library")
+"""
+
+_LIBRARIES = """
+rocm_libraries(
+    name = "rocm_libraries",
+    libraries = {{":" + name: name for name in {names}}},
+    visibility = ["//visibility:public"],
+    where = {where},
+)
 """
 
 _HEADERS = """
@@ -68,8 +79,17 @@ def no_rocm_targets(where):
     Returns:
       text of a BUILD file.
     """
-    load_missing = "\nload(\"{}\", \"missing_library\")\n".format(Label("//rules/private:missing.bzl"))
-    return load_missing + _missing(KNOWN_LIBRARIES, _NO_ROCM_MESSAGE.format(where = where))
+    return _load() + _missing(KNOWN_LIBRARIES, _NO_ROCM_MESSAGE.format(where = where)) + _libraries([], "ROCm, which was not found" + where)
+
+def _load():
+    return _LOAD.format(
+        missing = Label("//rules/private:missing.bzl"),
+        rocm_libraries = Label("//rules/private:rocm_libraries.bzl"),
+        rocm_library = Label("//rules/private:rocm_library.bzl"),
+    )
+
+def _libraries(names, where):
+    return _LIBRARIES.format(names = repr(names), where = repr(where))
 
 def rocm_targets(repository_ctx, root, link):
     """Returns the targets of the libraries of a ROCm directory.
@@ -85,7 +105,7 @@ def rocm_targets(repository_ctx, root, link):
     found = find_libraries(repository_ctx, root)
     if link:
         _link(repository_ctx, root, found)
-    text = _LOAD.format(missing = Label("//rules/private:missing.bzl"), rocm_library = Label("//rules/private:rocm_library.bzl"))
+    text = _load()
     for name in sorted({name: True for library in found.libraries for name in library.headers}):
         text += _HEADERS.format(name = name)
     for shared in found.shared:
@@ -110,7 +130,9 @@ def rocm_targets(repository_ctx, root, link):
             text += _library(library, "hip_headers", [], [])
     names = [library.name for library in found.libraries]
     absent = [name for name in KNOWN_LIBRARIES if name not in names + (["hip_headers"] if "hip" in names else [])]
-    text += _missing(absent, _MISSING_MESSAGE.format(names = ", ".join(sorted(names)).replace("{", "{{"), where = root if link else repository_ctx.attr.urls[0]))
+    where = root if link else repository_ctx.attr.urls[0]
+    text += _missing(absent, _MISSING_MESSAGE.format(names = ", ".join(sorted(names)).replace("{", "{{"), where = where))
+    text += _libraries([name for name in KNOWN_LIBRARIES if name not in absent], where)
     return struct(build = text, hip = ":hip" if runtime else None)
 
 def _library(library, name, shared, linkopts):
@@ -125,9 +147,9 @@ def _library(library, name, shared, linkopts):
 
 def _link(repository_ctx, root, found):
     for name in {name: True for library in found.libraries for name in library.headers}:
-        repository_ctx.symlink("{}/include/{}".format(root, name), "rocm/include/" + name)
+        link_directory(repository_ctx, "{}/include/{}".format(root, name), "rocm/include/" + name)
     for shared in found.shared:
         repository_ctx.symlink("{}/{}".format(root, shared.target), "rocm/" + shared.file)
     for library in found.libraries:
         for folder in library.data:
-            repository_ctx.symlink("{}/{}".format(root, folder), "rocm/" + folder)
+            link_directory(repository_ctx, "{}/{}".format(root, folder), "rocm/" + folder)

@@ -1,6 +1,6 @@
 """AddressSanitizer for device code."""
 
-load(":processors.bzl", "FEATURES")
+load(":processors.bzl", "FEATURES", "FIXED_FEATURES")
 
 _SANITIZE = "-fsanitize="
 _NO_SANITIZE = "-fno-sanitize="
@@ -28,7 +28,8 @@ def _is_sanitized(flags):
 def sanitizer_flags(compiler, targets, where, *, copts):
     """Returns the flags of AddressSanitizer for device code if host code has it, and prints which device code cannot have it.
 
-    As with clang's driver, device code has it for targets with `xnack+`. All other code is the same as without it.
+    As with clang's driver, device code has it for targets with `xnack+`, and for processors that always have xnack. All other
+    code is the same as without it.
 
     Args:
       compiler: result of `compiler_of`.
@@ -50,7 +51,7 @@ def sanitizer_flags(compiler, targets, where, *, copts):
     advice = []
     for target in targets:
         processor = target.target_id.split(":")[0]
-        if "xnack+" in target.target_id.split(":"):
+        if "xnack+" in target.target_id.split(":") or "xnack" in FIXED_FEATURES.get(processor, []):
             flags[target.target_id] = [_SANITIZE + "address", "-fgpu-sanitize"]
             continue
         flags[target.target_id] = [_UNCHECKED]

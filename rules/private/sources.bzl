@@ -1,6 +1,6 @@
 """Sources of a target: which files are compiled, and the names of what is made of them."""
 
-load(":messages.bzl", "name_of")
+load(":messages.bzl", "file_name", "name_of")
 
 # Extensions of headers, which srcs also accepts: those of cc_library and CUDA.
 HEADERS = [".h", ".hh", ".hpp", ".hxx", ".h++", ".H", ".cuh", ".inc", ".inl", ".ipp", ".tcc", ".tlh", ".tli"]
@@ -13,6 +13,10 @@ COMPILE_INPUT = ["DIRECT_COMPILE_TIME_INPUT"]
 # Extensions of C++, as in cc_library, and of sources that can have device code.
 CXX_SOURCES = [".cpp", ".cc", ".cxx", ".c++", ".C"]
 HIP_SOURCES = [".hip", ".cu"] + CXX_SOURCES
+
+# Extensions of other sources and of objects that code objects can consist of.
+CODE_SOURCES = [".s", ".S", ".cl", ".ll", ".bc"]
+CODE_OBJECTS = [".o"]
 
 def sources_of(ctx):
     """Returns the files in srcs that are compiled. Fails if one is a directory.
@@ -103,5 +107,4 @@ def source_name(label, src):
     Returns:
       a string: the path, which is relative to the workspace, and the target.
     """
-    path = src.short_path
-    return "{} ({})".format("external/" + path.removeprefix("../") if path.startswith("../") else path, name_of(label))
+    return "{} ({})".format(file_name(src), name_of(label))

@@ -7,11 +7,12 @@ be in the same bundle.
 
 load(":messages.bzl", "name_of")
 load(":processor_names.bzl", "check_processor")
-load(":processors.bzl", "PROCESSORS")
+load(":processors.bzl", "FIXED_FEATURES", "PROCESSORS")
+load(":runtimes.bzl", "RUNTIMES")
 
 # Kinds that entries of a bundle can have, and those that only offload binaries can have.
 _BUNDLE_KINDS = ["host", "openmp", "hip", "hipv4"]
-_KINDS = _BUNDLE_KINDS + ["cuda", "sycl"]
+_KINDS = _BUNDLE_KINDS + [kind for kind in RUNTIMES if kind not in _BUNDLE_KINDS]
 
 # The expansion of a short form such as `gfx942` or `sm_90`.
 _AMDGPU_TRIPLE = "amdgcn-amd-amdhsa-"
@@ -238,7 +239,7 @@ def _check(images, where):
             if feature in features and feature in first_features:
                 continue
             fail(("{}: images of {} and {} cannot be in one bundle: if one specifies {}, all entries of the processor must specify it (target ID rules).\n" +
-                  "From {} ({}) and {} ({}). Specify it for both, or use two bundles.").format(
+                  "From {} ({}) and {} ({}). {}, or use two bundles.").format(
                 where,
                 first.target_id,
                 image.target_id,
@@ -247,6 +248,7 @@ def _check(images, where):
                 first.target_id,
                 name_of(image.label),
                 image.target_id,
+                "Write {} for both, because it always has {}".format(processor, feature) if feature in FIXED_FEATURES.get(processor, []) else "Specify it for both",
             ))
 
 def _serves(entry, request):

@@ -1,8 +1,10 @@
 """The toolchain rules, and functions for rules that use them."""
 
+load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":cc_flags.bzl", "CC_DEFAULTS_ATTRS")
 load(":cc_infos.bzl", "link_info")
+load(":compiler_facts.bzl", "check_facts")
 load(":messages.bzl", "name_of")
 load(":settings.bzl", "SETTINGS_ATTRS", "setting_flag", "settings_of")
 
@@ -15,14 +17,18 @@ DEVICE_TYPE = Label("//rules/toolchain:device_type")
 COMPILE_GROUP = "compile"
 LINK_GROUP = "link"
 
-def _clang_group():
-    return exec_group(toolchains = [PROGRAM_TYPE, config_common.toolchain_type(DEVICE_TYPE, mandatory = False)])
+def _clang_group(more = []):
+    return exec_group(toolchains = [PROGRAM_TYPE, config_common.toolchain_type(DEVICE_TYPE, mandatory = False)] + more)
 
-# The exec_groups of a rule that compiles and links device code.
+# The exec_groups of a rule that compiles and links device code. A compilation has the headers and flags of the C++ toolchain
+# of the platform that it runs on.
 CLANG_GROUPS = {
-    COMPILE_GROUP: _clang_group(),
+    COMPILE_GROUP: _clang_group(use_cc_toolchain(mandatory = False)),
     LINK_GROUP: _clang_group(),
 }
+
+# The exec_groups of a rule that also compiles host code.
+HOST_CLANG_GROUPS = CLANG_GROUPS | {COMPILE_GROUP: _clang_group(use_cc_toolchain(mandatory = True))}
 
 def _offload_program_toolchain_impl(ctx):
     return [platform_common.ToolchainInfo(
@@ -118,6 +124,7 @@ def _offload_device_toolchain_impl(ctx):
         return [platform_common.ToolchainInfo(missing = ctx.attr.missing)]
     if not ctx.attr.clang:
         fail("{}: offload_device_toolchain: clang is not set: name a clang with the AMDGPU target".format(name_of(ctx.label)))
+    check_facts(ctx.attr.facts, "{}: offload_device_toolchain".format(name_of(ctx.label)))
     rocm = None
     if ctx.file.rocm_version:
         if not ctx.file.rocm_version.path.endswith("/share/hip/version"):
@@ -136,6 +143,7 @@ def _offload_device_toolchain_impl(ctx):
         clang = ctx.attr.clang[DefaultInfo].files_to_run,
         compile_files = depset(ctx.files.files + ctx.files.compile_files),
         compile_flags = ctx.attr.compile_flags,
+        facts = ctx.attr.facts,
         hip_runtime = ctx.attr.hip_runtime,
         host_compile_flags = ctx.attr.host_compile_flags,
         # Of all libraries whose host code this compiler compiles, once for each program.
@@ -201,6 +209,9 @@ toolchain(
             doc = "The device libraries, which are files in `amdgcn/bitcode` of the ROCm directory of `rocm_version`. Of the files `oclc_isa_version_*.bc`, a compilation only reads the one for its architecture.",
             allow_files = [".bc"],
             cfg = "exec",
+        ),
+        "facts": attr.string_dict(
+            doc = "What the compiler does by default, which the rules do as well: see [Facts](../toolchains.md#facts-about-the-compiler). What is missing depends on `release`.",
         ),
         "fastbuild_flags": attr.string_list(
             doc = "Flags for device compilations with `-c fastbuild`, Bazel's default. They optimize because unoptimized device code is rarely useful.",

@@ -1,7 +1,7 @@
 """Analysis tests of groups of architectures, of native, and of names that are no processors."""
 
 load("@bazel_skylib//lib:unittest.bzl", "asserts", "unittest")
-load("//rules:defs.bzl", "hip_code_objects", "hip_library", "offload_bundle", "offload_images", "offload_link", "offload_per_arch", "offload_register", "openmp_library")
+load("//rules:defs.bzl", "hip_code_objects", "hip_library", "offload_bundle", "offload_images", "offload_link", "offload_per_arch", "offload_register", "offload_unbundle", "openmp_library")
 load("//rules/private:arch_groups.bzl", "ARCH_GROUPS", "expand_archs")  # buildifier: disable=bzl-visibility
 load("//rules/private:processors.bzl", "PROCESSORS")  # buildifier: disable=bzl-visibility
 load(":testing.bzl", "actions_test", "failure_test", "provides_test")
@@ -24,6 +24,38 @@ def _groups_test_impl(ctx):
     return unittest.end(env)
 
 groups_test = unittest.make(_groups_test_impl)
+
+# Seven GPUs that a select each adds: 128 values of the attribute.
+_EACH = ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"]
+
+def _selected_archs():
+    """Targets whose architectures are selects with more values than Bazel computes defaults for."""
+    archs = []
+    for arch in _EACH:
+        native.config_setting(name = "without_" + arch, define_values = {"without": arch})
+        archs += select({":without_" + arch: [], "//conditions:default": [arch]})
+    branches = {"//conditions:default": ["gfx942"]}
+    for i in range(64):
+        native.config_setting(name = "branch_{}".format(i), define_values = {"branch": str(i)})
+        branches[":branch_{}".format(i)] = ["gfx90a:xnack" + ("+" if i % 2 else "-")] + _EACH[:i % len(_EACH)]
+    hip_code_objects(name = "archs_selects", srcs = ["a.hip"], offload_archs = archs, tags = ["manual"])
+    provides_test(
+        name = "archs_selects_test",
+        files = ["archs_selects/{}.co".format(arch) for arch in _EACH],
+        target = ":archs_selects",
+    )
+    hip_code_objects(name = "archs_branches", srcs = ["a.hip"], offload_archs = select(branches), tags = ["manual"])
+    provides_test(
+        name = "archs_branches_test",
+        files = ["archs_branches/gfx942.co"],
+        target = ":archs_branches",
+    )
+    offload_unbundle(name = "archs_targets", bundle = ":bundle", tags = ["manual"], targets = select(branches))
+    provides_test(
+        name = "archs_targets_test",
+        files = ["archs_targets/gfx942.co"],
+        target = ":archs_targets",
+    )
 
 def archs_tests(name):
     """Architectures as people write them.
@@ -152,7 +184,9 @@ def archs_tests(name):
         output = "archs_srcs/gfx942.co",
         target = "archs_srcs",
     )
+    _selected_archs()
     tests = [
+        "archs_branches_test",
         "archs_group_test",
         "archs_groups_test",
         "archs_library_all_test",
@@ -161,8 +195,10 @@ def archs_tests(name):
         "archs_library_rdc_test",
         "archs_library_some_test",
         "archs_per_arch_test",
+        "archs_selects_test",
         "archs_srcs_excluded_test",
         "archs_srcs_test",
+        "archs_targets_test",
     ]
     for test, wanted, archs in [
         ("unknown", "{}: hip_code_objects: offload_archs: \"gfx90b\" is not a processor of LLVM: did you mean gfx90a? If your compiler supports it, write a full entry ID, such as hipv4-amdgcn-amd-amdhsa--gfx90b", ["gfx90b"]),

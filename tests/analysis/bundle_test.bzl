@@ -1,6 +1,7 @@
 """Analysis tests of offload_bundle and offload_unbundle."""
 
 load("//rules:defs.bzl", "offload_archive", "offload_bundle", "offload_unbundle")
+load("//rules/private:target_ids.bzl", "target_ids")  # buildifier: disable=bzl-visibility
 load(":fixtures.bzl", "bad_provider", "images")
 load(":testing.bzl", "actions_test", "failure_test", "provides_test")
 
@@ -11,6 +12,8 @@ def bundle_tests(name):
       name: name of the test suite.
     """
     for fixture, targets in {
+        "gfx1250": ["gfx1250"],
+        "gfx1250_xnack": ["gfx1250:xnack+"],
         "gfx90a_and_gfx942": ["gfx90a", "gfx942"],
         "gfx90a_xnack": ["gfx90a:xnack+"],
         "gfx942": ["gfx942"],
@@ -75,6 +78,13 @@ def bundle_tests(name):
         images = [":images_gfx90a_and_gfx942", ":images_gfx90a_xnack"],
         message = """{}: offload_bundle: images of gfx90a and gfx90a:xnack+ cannot be in one bundle: if one specifies xnack, all entries of the processor must specify it (target ID rules).
 From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:images_gfx90a_xnack (gfx90a:xnack+). Specify it for both, or use two bundles.""",
+        rule = offload_bundle,
+    )
+    failure_test(
+        name = "bundle_fixed_feature_test",
+        images = [":images_gfx1250", ":images_gfx1250_xnack"],
+        message = """{}: offload_bundle: images of gfx1250 and gfx1250:xnack+ cannot be in one bundle: if one specifies xnack, all entries of the processor must specify it (target ID rules).
+From //tests/analysis:images_gfx1250 (gfx1250) and //tests/analysis:images_gfx1250_xnack (gfx1250:xnack+). Write gfx1250 for both, because it always has xnack, or use two bundles.""",
         rule = offload_bundle,
     )
     failure_test(
@@ -386,7 +396,7 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
         "entries": "OffloadBundleInfo: tests/analysis/provider_entries_test_target: a bundle requires at least one entry",
         "file": "{}: offload_image: file must be a File, found string",
         "images": "OffloadImagesInfo: images must be a depset of offload_image(), found list",
-        "kind": "{}: offload_image: kind \"rocm\", expected one of host, openmp, hip, hipv4, cuda, sycl",
+        "kind": "{}: offload_image: kind \"rocm\", expected one of " + ", ".join(target_ids.kinds),
         "target_id": "{}: offload_image: target ID \"gfx942:\": \"\" is not a feature followed by + or -",
         "triple": "{}: offload_image: triple \"amdgcn-amd-amdhsa\", expected four fields, such as amdgcn-amd-amdhsa-",
     }

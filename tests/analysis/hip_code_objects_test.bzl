@@ -2,6 +2,7 @@
 
 load("@rules_cc//cc:defs.bzl", "cc_library")
 load("//rules:defs.bzl", "device_bitcode_library", "hip_code_objects", "hip_library", "openmp_library")
+load("//rules/private:target_ids.bzl", "target_ids")  # buildifier: disable=bzl-visibility
 load(":fixtures.bzl", "directory")
 load(":testing.bzl", "actions_test", "failure_test", "provides_test")
 
@@ -99,6 +100,74 @@ def hip_code_objects_tests(name):
         target = "hip",
     )
 
+    # Sources of other kinds.
+    native.genrule(
+        name = "code_sources",
+        outs = ["code/a.s", "code/b.S", "code/c.cl", "code/d.ll", "code/e.bc", "code/f.o"],
+        cmd = "touch $(OUTS)",
+        tags = ["manual"],
+    )
+    hip_code_objects(
+        name = "hip_code",
+        srcs = ["a.hip", "code/a.s", "code/b.S", "code/c.cl", "code/d.ll", "code/e.bc", "code/f.o"],
+        hdrs = ["a.h"],
+        arch_srcs = {
+            "gfx90a": ["code/a.s", "code/f.o"],
+            "gfx942": ["code/b.S"],
+        },
+        copts = ["-Wall", "-std=c++20"],
+        defines = ["OWN=2"],
+        offload_archs = ["gfx90a", "gfx942:xnack-"],
+        tags = ["manual"],
+    )
+    for test, mnemonic, count, output, argv, not_in_argv in [
+        ("assembly", "OffloadCodeCompile", 8, "gfx90a/code/a.o", ["-x assembler -toolchain-flag -fastbuild-flag --target=amdgcn-amd-amdhsa -mcpu=gfx90a -Wno-unused-command-line-argument -c -Wall -o BIN/tests/analysis/hip_code/gfx90a/code/a.o BIN/tests/analysis/code/a.s"], ["-DOWN=2", "-std=c++20"]),
+        ("preprocessed", "OffloadCodeCompile", 8, "gfx942_xnack-/code/b.o", ["-x assembler-with-cpp", "-mcpu=gfx942:xnack-", "-DOWN=2", "tests/analysis/a.h", "-c"], ["-std=c++20", "-emit-llvm"]),
+        ("opencl", "OffloadCodeCompile", 8, "gfx90a/code/c.o", ["-x cl", "--rocm-path=tests/analysis/rocm", "-DOWN=2", "-Wall -o"], ["-std=c++20", "-emit-llvm"]),
+        ("ir", "OffloadCodeCompile", 8, "gfx90a/code/d.o", ["-x ir", "-Wno-unused-command-line-argument -c -o"], ["-DOWN=2", "-Wall"]),
+        ("bitcode", "OffloadCodeCompile", 8, "gfx942_xnack-/code/e.o", ["-x ir", "-o BIN/tests/analysis/hip_code/gfx942_xnack-/code/e.o BIN/tests/analysis/code/e.bc"], ["-emit-llvm"]),
+        ("object", "OffloadDeviceLink", 2, "gfx90a.co", ["-o BIN/tests/analysis/hip_code/gfx90a.co BIN/tests/analysis/hip_code/gfx90a/a.o BIN/tests/analysis/hip_code/gfx90a/code/a.o " +
+                                                         "BIN/tests/analysis/hip_code/gfx90a/code/c.o BIN/tests/analysis/hip_code/gfx90a/code/d.o BIN/tests/analysis/hip_code/gfx90a/code/e.o BIN/tests/analysis/code/f.o"], ["-flto"]),
+    ]:
+        actions_test(
+            name = "hip_code_{}_test".format(test),
+            argv = argv,
+            count = count,
+            mnemonic = mnemonic,
+            not_in_argv = not_in_argv,
+            output = "hip_code/" + output,
+            target = "hip_code",
+        )
+    hip_code_objects(
+        name = "hip_code_rdc",
+        srcs = ["a.hip", "code/a.s", "code/c.cl", "code/d.ll"],
+        offload_archs = ["gfx942"],
+        rdc = True,
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "hip_code_rdc_test",
+        argv = ["-Xlinker BIN/tests/analysis/hip_code_rdc/gfx942/a.bc -Xlinker BIN/tests/analysis/hip_code_rdc/gfx942/code/a.o -Xlinker BIN/tests/analysis/hip_code_rdc/gfx942/code/c.bc -Xlinker BIN/tests/analysis/hip_code_rdc/gfx942/code/d.bc"],
+        mnemonic = "OffloadDeviceLink",
+        output = "hip_code_rdc/gfx942.co",
+        target = "hip_code_rdc",
+    )
+    actions_test(
+        name = "hip_code_rdc_opencl_test",
+        argv = ["-x cl", "-emit-llvm -c"],
+        count = 3,
+        mnemonic = "OffloadCodeCompile",
+        output = "hip_code_rdc/gfx942/code/c.bc",
+        target = "hip_code_rdc",
+    )
+    failure_test(
+        name = "hip_code_portable_test",
+        srcs = ["code/a.s"],
+        message = "{}: hip_code_objects: srcs: tests/analysis/code/a.s is for one kind of GPU, not for amdgcnspirv: name its GPUs in arch_srcs, or leave amdgcnspirv out of offload_archs",
+        offload_archs = ["amdgcnspirv"],
+        rule = hip_code_objects,
+    )
+
     # Portable code.
     hip_code_objects(
         name = "hip_portable",
@@ -118,12 +187,12 @@ def hip_code_objects_tests(name):
     actions_test(
         name = "hip_portable_link_test",
         argv = [
-            "--target=spirv64-amd-amdhsa -use-spirv-backend -nogpulib",
+            "--target=spirv64-amd-amdhsa -nogpulib",
             "-o BIN/tests/analysis/hip_portable/amdgcnspirv.spv BIN/tests/analysis/hip_portable/amdgcnspirv/a.bc BIN/tests/analysis/hip_portable/amdgcnspirv/sub/a.bc",
         ],
         count = 2,
         mnemonic = "OffloadDeviceLink",
-        not_in_argv = ["-mcpu=amdgcnspirv"],
+        not_in_argv = ["-mcpu=amdgcnspirv", "-use-spirv-backend"],
         output = "hip_portable/amdgcnspirv.spv",
         target = "hip_portable",
     )
@@ -181,7 +250,7 @@ def hip_code_objects_tests(name):
 
     failures = {
         "bad_feature": (["gfx90a:xnack"], "{}: hip_code_objects: offload_archs: target ID \"gfx90a:xnack\": \"xnack\" is not a feature followed by + or -, such as xnack+ in gfx90a:xnack+"),
-        "bad_kind": (["rocm-amdgcn-amd-amdhsa--gfx942"], "{}: hip_code_objects: offload_archs: target \"rocm-amdgcn-amd-amdhsa--gfx942\": offload kind \"rocm\", expected one of host, openmp, hip, hipv4, cuda, sycl. Use a target ID like gfx942"),
+        "bad_kind": (["rocm-amdgcn-amd-amdhsa--gfx942"], "{}: hip_code_objects: offload_archs: target \"rocm-amdgcn-amd-amdhsa--gfx942\": offload kind \"rocm\", expected one of " + ", ".join(target_ids.kinds) + ". Use a target ID like gfx942"),
         "bad_processor": (["gfx90a/gfx942"], "{}: hip_code_objects: offload_archs: target ID \"gfx90a/gfx942\": \"gfx90a/gfx942\" is not the name of a processor"),
         "few_fields": (["hip-amdgcn-amd"], "{}: hip_code_objects: offload_archs: target \"hip-amdgcn-amd\" has 3 fields, expected <kind>-<arch>-<vendor>-<os>-<environment>[-<target ID>]"),
         "no_archs": ([], "{}: hip_code_objects: no architectures: set offload_archs, e.g. [\"gfx90a\", \"gfx942\"], or build with --//rules/settings:offload_archs=gfx90a,gfx942"),

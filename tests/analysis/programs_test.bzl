@@ -296,8 +296,11 @@ def programs_tests(name):
         device_linkopts = ["-T$(location a.h)"],
         exec_properties = {
             "Everything": "1",
-            "compile.Pool": "large",
             "test.Pool": "mi300",
+        },
+        library_exec_properties = {
+            "Everything": "1",
+            "compile.Pool": "large",
         },
         linkopts = ["-Wl,--version-script=$(location a.h)"],
         offload_archs = ["gfx942"],
@@ -308,9 +311,9 @@ def programs_tests(name):
         argv = ["-Wl,--version-script=tests/analysis/a.h"],
         inputs = ["tests/analysis/a.h"],
         mnemonic = "CppLink",
-        output = "pool_test",
+        output = "pool_test_program",
         system_tool = True,
-        target = "pool_test",
+        target = "pool_test_program",
     )
     actions_test(
         name = "hip_test_device_link_test",

@@ -22,9 +22,10 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
@@ -123,25 +124,25 @@ func (c *corpus) prepare(ctx context.Context, base string) error {
 	if err := errors.Join(os.RemoveAll(temp), os.MkdirAll(temp, 0o777)); err != nil {
 		return err
 	}
-	bundles, err := bundlesOf(input.Bytes())
+	bundles, err := bundlesOf(input.Mapped(guard.Inside))
 	if err != nil {
 		return err
 	}
 	switch c.pick {
 	case archive:
-		err = writeBundles(ctx, filepath.Join(temp, "archive.a"), input.Bytes(), bundles)
+		err = writeBundles(ctx, filepath.Join(temp, "archive.a"), input.Mapped(guard.Inside), bundles)
 	case members:
 		for i := range bundles {
 			dir := filepath.Join(temp, memberName(i))
 			if err = os.Mkdir(dir, 0o777); err == nil {
-				err = c.writeEntries(ctx, dir, input.Bytes(), bundles[i:i+1])
+				err = c.writeEntries(ctx, dir, input.Mapped(guard.Inside), bundles[i:i+1])
 			}
 			if err != nil {
 				return err
 			}
 		}
 	default:
-		err = c.writeEntries(ctx, temp, input.Bytes(), bundles)
+		err = c.writeEntries(ctx, temp, input.Mapped(guard.Inside), bundles)
 	}
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ func fuzz(ctx context.Context, c *campaign) error {
 			return err
 		}
 	}
-	list := exec.CommandContext(ctx, "go", "list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}", "./engine/...", "./cmd/...", "./worker/...", "./gazelle/...", "./internal/...")
+	list := exec.CommandContext(ctx, "go", "list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}", "./engine/...", "./installed/...", "./cmd/...", "./worker/...", "./gazelle/...", "./internal/...")
 	list.Dir = project
 	packages, err := list.Output()
 	if err != nil {

@@ -190,11 +190,15 @@ type clang struct {
 	folder  string // with the sources
 	archs   []string
 	offload string
+	driver  string // the program clang, empty for that of the release
 }
 
 // run runs a tool of the release, or a program, and returns what it prints.
 func (c *clang) run(tool string, args ...string) string {
 	c.t.Helper()
+	if tool == "clang" && c.driver != "" {
+		tool = c.driver
+	}
 	cmd := exec.Command(tool, args...)
 	if !filepath.IsAbs(tool) {
 		cmd = c.Command(c.t, tool, args...)
@@ -261,6 +265,11 @@ func TestCompilers(t *testing.T) {
 		folder := filepath.Dir(releases.Get(t, number).Bin())
 		tags += fmt.Sprintf("\noffload.system_clang(name = \"clang_%d\", path = %q, rocm_path = \"none\")\nuse_repo(offload, \"clang_%d\")\n", number, folder, number)
 	}
+	folders := map[string]string{}
+	for name, v := range vendors {
+		folders[name] = v.make(t, filepath.Join(t.TempDir(), name))
+		tags += fmt.Sprintf("\noffload.system_clang(name = %[1]q, path = %[2]q, rocm_path = \"none\")\nuse_repo(offload, %[1]q)\n", name, folders[name])
+	}
 	w.Module(tags)
 	const setting = "--@rules_offload//rules/settings:"
 	for _, number := range numbers {
@@ -300,6 +309,19 @@ func TestCompilers(t *testing.T) {
 			if number == 24 {
 				c.checkDebug(build)
 			}
+		})
+	}
+	for name, v := range vendors {
+		t.Run(name, func(t *testing.T) {
+			c := &clang{Release: releases.Get(t, 23), t: t, folder: w.Dir, archs: []string{"gfx90a:xnack+"}, offload: llvm.Offload(t), driver: filepath.Join(folders[name], "bin", "clang")}
+			testVendor(t, c, w, name, v, func(args ...string) *bazeltest.Result {
+				t.Helper()
+				result, err := w.Try(append([]string{"build", "--extra_toolchains=@" + name + "//:all", setting + "device_compiler=" + name, setting + "offload_archs=gfx90a:xnack+", setting + "hip_runtime=//:runtime"}, args...)...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return result
+			})
 		})
 	}
 	// A compiler that is too old for a GPU, with one rule of each kind.

@@ -13,9 +13,10 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/codeobject"
+	"github.com/rules-offload/rules_offload/installed/coverage"
+	"github.com/rules-offload/rules_offload/internal/elf/codeobject"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/internal/testing/testelf"
@@ -125,7 +126,7 @@ func TestCodeObjectManager(t *testing.T) {
 // entryOf returns the ID of the entry with that content, "" for no content.
 func entryOf(items []bundle.Item, body []byte) string {
 	for _, item := range items {
-		if len(body) > 0 && bytes.Equal(item.Content.Bytes(), body) {
+		if len(body) > 0 && bytes.Equal(item.Content.Mapped(guard.Inside), body) {
 			return item.ID
 		}
 	}

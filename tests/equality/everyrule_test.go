@@ -63,6 +63,12 @@ hip_code_objects(
 )
 
 hip_code_objects(
+    name = "assembly",
+    srcs = ["nothing.s", "twice.ll"],
+    offload_archs = ["gfx1100"],
+)
+
+hip_code_objects(
     name = "rdc",
     srcs = ["scale.hip"],
     hdrs = ["device.h"],
@@ -83,6 +89,7 @@ hip_code_objects(
     name = "portable",
     srcs = ["scale.hip"],
     hdrs = ["device.h"],
+    arch_linkopts = {"amdgcnspirv": ["-use-spirv-backend"]},
     offload_archs = ["amdgcnspirv"],
 )
 
@@ -339,6 +346,14 @@ with zipfile.ZipFile(sys.argv[2], "w", zipfile.ZIP_DEFLATED) as wheel:
   ret i32 %y
 }
 `
+	files["nothing.s"] = `	.amdgcn_target "amdgcn-amd-amdhsa--gfx1100"
+	.text
+	.globl nothing
+	.p2align 8
+	.type nothing,@function
+nothing:
+	s_endpgm
+`
 	files["region.h"] = `static int scaled(int x) {
 #pragma omp target map(tofrom : x)
   x *= 3;
@@ -380,11 +395,12 @@ var actions = map[string]int{
 	"OffloadCcData":             1,
 	"OffloadCcHeader":           1,
 	"OffloadCheck":              5,
+	"OffloadCodeCompile":        2,
 	"OffloadCompilerDiff":       1,
 	"OffloadCompressPart":       2,
 	"OffloadCompressPlan":       1,
 	"OffloadCudaCompile":        1,
-	"OffloadDeviceLink":         3 + 1 + 1 + 2 + 1 + 1 + 1 + 2 + 2 + 1 + 2,
+	"OffloadDeviceLink":         3 + 1 + 1 + 1 + 2 + 1 + 1 + 1 + 2 + 2 + 1 + 2,
 	"OffloadEmbed":              1,
 	"OffloadExtract":            1,
 	"OffloadHipCompile":         2*3 + 1 + 1 + 2 + 1 + 1 + 2 + 2,
@@ -410,7 +426,7 @@ var actions = map[string]int{
 
 // ofClang is the beginning of the mnemonics of actions that run clang. The other actions run this
 // project's program, in a worker if Bazel allows it.
-const ofClang = "Offload(Bitcode|Hip|Cuda|OpenMp|DeviceLink|Merge|Link)"
+const ofClang = "Offload(Bitcode|Code|Hip|Cuda|OpenMp|DeviceLink|Merge|Link)"
 
 // mapsPaths reports whether Bazel maps the paths of a mnemonic on request. Portable code contains
 // the command line of its compilation, and a comparison reads two files that differ only in the

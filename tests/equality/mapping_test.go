@@ -14,6 +14,28 @@ func TestCommandLines(t *testing.T) {
 	workspace := bazeltest.New(t, t.TempDir(), everyRule())
 	t.Run("path mapping", func(t *testing.T) { testPathMapping(t, workspace) })
 	t.Run("requirements", func(t *testing.T) { testRequirements(t, workspace) })
+	t.Run("names", func(t *testing.T) { testNames(t, workspace) })
+}
+
+// testNames checks that the progress messages of actions name targets and sources, and no path of an output.
+func testNames(t *testing.T, workspace *bazeltest.Workspace) {
+	name, seen := "", 0
+	for line := range strings.Lines(workspace.Bazel("aquery", "deps(//:all)", "--output=text").Stdout) {
+		if message, ok := strings.CutPrefix(line, "action '"); ok {
+			name = strings.TrimSuffix(strings.TrimSpace(message), "'")
+		}
+		mnemonic, ok := strings.CutPrefix(strings.TrimSpace(line), "Mnemonic: ")
+		if _, ours := actions[mnemonic]; !ok || !ours {
+			continue
+		}
+		seen++
+		if strings.Contains(name, "bazel-out") {
+			t.Errorf("%s has the progress message %q, expected a source or a target", mnemonic, name)
+		}
+	}
+	if seen < len(actions) {
+		t.Errorf("aquery shows %d actions of the rules, expected %d at least", seen, len(actions))
+	}
 }
 
 // testPathMapping checks that the command lines of all rules name no configuration if Bazel maps

@@ -74,11 +74,13 @@ offload_prune(
     macro(
         name = "macro_" + macro_name,
         srcs = ["launch.hip"],
-        copts = ["$(MATRIX)"],
-        data = ["main.cc"],
+        copts = select({"//conditions:default": ["$(MATRIX)"]}),
+        data = select({"//conditions:default": ["main.cc"]}),
+        exec_properties = select({"//conditions:default": {"matrix": "none"}}),
         features = ["parse_headers"],
-        linkopts = ["-Wl,--defsym=macro_$(MATRIX_SYMBOL)=0"],
-        offload_archs = ["gfx1100"],
+        library_exec_properties = select({"//conditions:default": {"matrix": "none"}}),
+        linkopts = select({"//conditions:default": ["-Wl,--defsym=macro_$(MATRIX_SYMBOL)=0"]}),
+        offload_archs = select({"//conditions:default": ["gfx1100"]}),
         tags = [` + matrixTags + `],
         testonly = True,
         toolchains = [":variables"],
@@ -238,7 +240,7 @@ func mnemonics(commands []bazeltest.Command) map[string]int {
 	return n
 }
 
-// testTags checks that execution tags reach all actions.
+// testTags checks that execution tags reach all actions, except those of hip_test: its tags are for the test alone.
 func testTags(t *testing.T, commands []bazeltest.Command) {
 	seen := mnemonics(commands)
 	for mnemonic := range actions {
@@ -246,17 +248,32 @@ func testTags(t *testing.T, commands []bazeltest.Command) {
 			t.Errorf("no action %s", mnemonic)
 		}
 	}
+	seenOfTest := map[string]int{}
 	for _, command := range commands {
 		others := slices.ContainsFunc(command.Arguments, func(arg string) bool {
 			return strings.Contains(arg, "/pruned_library/") || strings.Contains(arg, "/rules/settings/")
 		})
-		if others || !strings.HasPrefix(command.Mnemonic, "Offload") {
+		ofTest := slices.ContainsFunc(command.Arguments, func(arg string) bool { return strings.Contains(arg, "/macro_test_") })
+		if ofTest {
+			seenOfTest[command.Mnemonic]++
+			for tag := range command.Requirements {
+				if strings.HasPrefix(tag, "requires-") && tag != "requires-worker-protocol" || strings.HasPrefix(tag, "no-") || strings.HasPrefix(tag, "resources:") {
+					t.Errorf("%s has the tag %s of the test: %q", command.Mnemonic, tag, command.Arguments)
+				}
+			}
+		}
+		if others || ofTest || !strings.HasPrefix(command.Mnemonic, "Offload") {
 			continue
 		}
 		for _, tag := range []string{"requires-matrix", "no-remote-cache"} {
 			if _, ok := command.Requirements[tag]; !ok {
 				t.Errorf("%s does not have the tag %s: %q", command.Mnemonic, tag, command.Arguments)
 			}
+		}
+	}
+	for _, mnemonic := range []string{"CppLink", "OffloadDeviceLink", "OffloadHipCompile", "OffloadHipHostCompile"} {
+		if seenOfTest[mnemonic] == 0 {
+			t.Errorf("no %s of the test: %v", mnemonic, seenOfTest)
 		}
 	}
 }
@@ -282,9 +299,9 @@ func testVariables(t *testing.T, commands []bazeltest.Command) {
 // testLinkopts checks that programs that depend on a library have its linkopts, and hip_binary and hip_test their own.
 func testLinkopts(t *testing.T, commands []bazeltest.Command) {
 	want := map[string][]string{
-		"linking":      {"-Wl,--defsym=hip_matrix=0", "-Wl,--defsym=openmp_matrix=0", "-Wl,--defsym=pruned_matrix=0"},
-		"macro_binary": {"-Wl,--defsym=macro_matrix=0"},
-		"macro_test":   {"-Wl,--defsym=macro_matrix=0"},
+		"linking":            {"-Wl,--defsym=hip_matrix=0", "-Wl,--defsym=openmp_matrix=0", "-Wl,--defsym=pruned_matrix=0"},
+		"macro_binary":       {"-Wl,--defsym=macro_matrix=0"},
+		"macro_test_program": {"-Wl,--defsym=macro_matrix=0"},
 	}
 	for _, command := range commands {
 		for name, flags := range want {

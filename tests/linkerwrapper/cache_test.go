@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/linkcache"
-	"github.com/rules-offload/rules_offload/internal/process"
+	"github.com/rules-offload/rules_offload/internal/link/linkcache"
+	"github.com/rules-offload/rules_offload/internal/link/process"
 	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 

@@ -54,7 +54,7 @@ hip_code_objects(name = "includes_source", srcs = ["includes.hip"], offload_arch
 hip_code_objects(name = "includes_hip", srcs = ["hip.hip"], offload_archs = ["gfx942"])
 
 # The GPUs of this machine.
-hip_code_objects(name = "native", srcs = ["a.hip"], offload_archs = ["native"])
+hip_code_objects(name = "native", srcs = ["a.hip"], offload_archs = select({"//conditions:default": ["native"]}))
 hip_code_objects(name = "kernels_native", srcs = ["a.hip"])
 offload_bundle(name = "native_fat", images = [":native"])
 offload_unbundle(name = "not_native", bundle = ":native_fat", targets = ["gfx803"])
@@ -93,7 +93,7 @@ hip_code_objects(
 )
 `
 
-const nativeFile = `load("@offload_native//:archs.bzl", "NATIVE_ARCHS")
+const nativeFile = `load("@rules_offload//rules:native.bzl", "NATIVE_ARCHS")
 
 fail("loaded", NATIVE_ARCHS)
 `
@@ -109,7 +109,7 @@ offload.archive_clang(name = "old_archive", sha256 = "OLD", urls = ["file://DIR/
 offload.system_clang(name = "debian", rocm_path = "DIR/debian")
 offload.system_clang(name = "therock", rocm_path = "DIR/therock")
 use_repo(offload, "debian", "old_archive", "therock")
-use_repo(offload, "no_checksum", "no_clang", "no_lld", "no_rocm", "offload_native", "program_without_checksum", "wrong_prefix")
+use_repo(offload, "no_checksum", "no_clang", "no_lld", "no_rocm", "program_without_checksum", "wrong_prefix")
 `
 
 const setting = "--@rules_offload//rules/settings:"

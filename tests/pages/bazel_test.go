@@ -397,7 +397,7 @@ func (s *stubs) call(rule string, call *build.CallExpr) {
 	}
 }
 
-var sourceName = regexp.MustCompile(`^[\w./-]+\.(hip|cu|cc|cpp|c|cl|ll|h|hpp|co|bc|o|a|so|txt|sh)$`)
+var sourceName = regexp.MustCompile(`^[\w./-]+\.(hip|cu|cc|cpp|c|cl|ll|s|S|h|hpp|co|bc|o|a|so|txt|sh)$`)
 
 // label makes the target or the file of a label in the package.
 func (s *stubs) label(rule, attribute, label string) {

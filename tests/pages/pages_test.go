@@ -323,7 +323,7 @@ var testName = regexp.MustCompile(`\b(?:Test|Benchmark)[A-Z]\w*`)
 func TestDifferences(t *testing.T) {
 	project, all := read(t)
 	known := map[string]bool{}
-	for _, dir := range []string{"cmd", "engine", "internal", "tests", "worker"} {
+	for _, dir := range []string{"cmd", "engine", "installed", "internal", "tests", "worker"} {
 		err := filepath.WalkDir(filepath.Join(project, dir), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, "_test.go") {
 				return err
@@ -374,11 +374,11 @@ var layers = []struct {
 }{
 	{"the program", []string{"cmd/offload"}},
 	{"command lines", []string{"internal/cmd/…", "worker"}},
-	{"links and coverage", []string{"internal/link", "engine/coverage"}},
+	{"links, installations", []string{"internal/link", "installed/coverage", "installed/installation"}},
 	{"operations", []string{"engine"}},
-	{"device code in files", []string{"engine/images", "engine/kernels", "internal/prune", "internal/kpack", "internal/register", "internal/registerir", "internal/devicelink", "internal/linkcache", "internal/session"}},
-	{"formats and tasks", []string{"engine/bundle", "engine/ccob", "engine/offloadbinary", "internal/ar", "internal/bitcode", "internal/codeobject", "internal/elfedit", "internal/object", "internal/process", "…"}},
-	{"what all of them use", []string{"engine/budget", "engine/content", "engine/target", "internal/elf", "internal/embedding", "internal/files", "internal/guard", "internal/joined", "internal/longzstd", "internal/md5lanes", "internal/pages", "internal/xxh3"}},
+	{"device code in files", []string{"engine/images", "engine/kernels", "internal/prune", "internal/kpack", "internal/registration/register", "internal/registration/registerir", "internal/link/devicelink", "internal/link/linkcache"}},
+	{"formats and tasks", []string{"engine/bundle", "engine/ccob", "engine/offloadbinary", "internal/ar", "internal/llvm/bitcode", "internal/elf/codeobject", "internal/elf/elfedit", "internal/elf/object", "internal/link/process", "installed/wheel", "installed/packages", "installed/rocmdata", "…"}},
+	{"what all of them use", []string{"engine/budget", "engine/content", "engine/files", "engine/target", "internal/elf", "internal/embedding", "internal/storage/guard", "internal/storage/joined", "internal/compression/longzstd", "internal/compression/md5lanes", "internal/storage/pages", "internal/compression/xxh3"}},
 }
 
 // layerOf returns the index in layers of the row of a package.
@@ -446,7 +446,7 @@ func TestPlaces(t *testing.T) {
 	}
 	_, table, found := strings.Cut(string(content), "| to change | edit |\n")
 	table, _, _ = strings.Cut(table, "\n\n")
-	places := regexp.MustCompile("`((?:engine|internal)/[^`]+)`").FindAllStringSubmatch(table, -1)
+	places := regexp.MustCompile("`((?:engine|installed|internal)/[^`]+)`").FindAllStringSubmatch(table, -1)
 	if !found || len(places) < 10 {
 		t.Fatalf("got %d places, want at least 10", len(places))
 	}
@@ -457,14 +457,27 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// notPublic are the packages of internal that those of installed import, because the engine has nothing public
+// in their place. Nothing is added here: what is missing becomes public.
+var notPublic = map[string][]string{
+	"installed/coverage": {
+		"internal/elf", "internal/elf/elfedit", "internal/elf/object", "internal/embedding", "internal/kpack", "internal/prune",
+		"internal/registration/registered", "internal/storage/guard",
+	},
+	"installed/installation": {"internal/elf/codeobject", "internal/kpack", "internal/prune", "internal/storage/guard"},
+	"installed/packages":     {"internal/ar", "internal/limits", "internal/storage/guard", "internal/storage/pages"},
+	"installed/wheel":        {"internal/limits", "internal/storage/guard"},
+}
+
 // TestImports checks the rules for imports in docs/architecture.md.
 func TestImports(t *testing.T) {
 	project, _ := read(t)
 	const module = "github.com/rules-offload/rules_offload/"
 	imported := regexp.MustCompile(`"` + regexp.QuoteMeta(module) + `([^"]+)"`)
-	opensFiles := []string{"engine", "engine/coverage", "engine/images", "internal/link", "internal/linkcache", "internal/session"}
+	opensFiles := []string{"engine", "installed/coverage", "engine/images", "installed/installation", "internal/link", "internal/link/linkcache"}
+	used := make(map[string]bool) // of notPublic
 	checked := 0
-	for _, dir := range []string{"engine", "internal", "worker"} {
+	for _, dir := range []string{"engine", "installed", "internal", "worker"} {
 		err := filepath.WalkDir(filepath.Join(project, dir), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 				return err
@@ -482,11 +495,11 @@ func TestImports(t *testing.T) {
 			forTests := strings.HasPrefix(from, "internal/testing/")
 			for _, slow := range []struct{ path, instead string }{
 				{"google.golang.org/protobuf", "decode messages without descriptors"},
-				{"debug/", "use internal/elf, internal/object and internal/linetable"},
+				{"debug/", "use internal/elf, internal/elf/object and internal/elf/linetable"},
 				{"regexp", "search with package strings"},
 				{"net/url", "decode names in the package itself"},
-				{"go.yaml.in/yaml", "see internal/codeobject/yaml.go"},
-				{"github.com/zeebo/xxh3", "use internal/xxh3"},
+				{"go.yaml.in/yaml", "see internal/elf/codeobject/yaml.go"},
+				{"github.com/zeebo/xxh3", "use internal/compression/xxh3"},
 			} {
 				if strings.Contains(string(content), `"`+slow.path) && !forTests {
 					t.Errorf("%s imports %s, which initialises tables at each start of a program: %s", from, slow.path, slow.instead)
@@ -494,10 +507,12 @@ func TestImports(t *testing.T) {
 			}
 			for _, m := range imported.FindAllSubmatch(content, -1) {
 				to := string(m[1])
+				used[from+" "+to] = true
 				switch {
 				case layerOf(to) < layerOf(from) && !forTests:
 				case from == "worker":
-				case !strings.HasPrefix(from, "internal/cmd") && to == "internal/files" && !slices.Contains(opensFiles, from):
+				case !strings.HasPrefix(from, "internal/cmd") && to == "engine/files" && !slices.Contains(opensFiles, from):
+				case strings.HasPrefix(from, "installed/") && strings.HasPrefix(to, "internal/") && !slices.Contains(notPublic[from], to):
 				default:
 					continue
 				}
@@ -507,6 +522,13 @@ func TestImports(t *testing.T) {
 		})
 		if err != nil {
 			t.Fatal(err)
+		}
+	}
+	for from, list := range notPublic {
+		for _, to := range list {
+			if !used[from+" "+to] {
+				t.Errorf("%s no longer imports %s: remove it from notPublic", from, to)
+			}
 		}
 	}
 	if checked < 100 {

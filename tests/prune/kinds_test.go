@@ -13,7 +13,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/elfcheck"
+	"github.com/rules-offload/rules_offload/internal/elf/elfcheck"
 	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
@@ -89,7 +89,7 @@ func testOpenMP(t *testing.T, linker, kind string) {
 	for i, arch := range archs {
 		var out content.Buffer
 		img := offloadbinary.Image{Kind: offloadbinary.Object, Offload: offloadbinary.OpenMP, Content: content.Memory(image(i)),
-			Strings: []offloadbinary.String{{Key: "triple", Value: "amdgcn-amd-amdhsa"}, {Key: "arch", Value: arch}}}
+			Properties: offloadbinary.Properties{{Key: "triple", Value: "amdgcn-amd-amdhsa"}, {Key: "arch", Value: arch}}}
 		if err := offloadbinary.Write(&out, 1, []offloadbinary.Image{img}); err != nil {
 			t.Fatal(err)
 		}

@@ -13,8 +13,9 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/internal/elfcheck"
+	"github.com/rules-offload/rules_offload/internal/elf/elfcheck"
 	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/tests/internal/packagers"
 )
 
 var orders = flag.Int("orders", 10, "number of random orders of the tools of packagers")
@@ -43,7 +44,7 @@ func (c *changed) tool(t *testing.T, name string, args ...string) {
 	if err := os.WriteFile(out, read(t, c.path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cmd := packagerTool(t, c.dir, name, append(args, out)...)
+	cmd := packagers.Command(t, c.dir, name, append(args, out)...)
 	if printed, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", c.steps, err, printed)
 	}
@@ -172,7 +173,7 @@ func (c *changed) step(t *testing.T, random *rand.Rand) {
 // TestPackagers changes libraries with the tools of packagers and our own in random orders, and loads the result of each step.
 func TestPackagers(t *testing.T) {
 	t.Parallel()
-	if _, err := packagers(); err != nil {
+	if _, err := packagers.Dir(); err != nil {
 		t.Fatal(err)
 	}
 	// 157 and 193 split, merge, split and merge, which once left content that no segment loads.

@@ -25,7 +25,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/elfcheck"
+	"github.com/rules-offload/rules_offload/internal/elf/elfcheck"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )

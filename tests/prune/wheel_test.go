@@ -3,59 +3,15 @@ package prune
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/installed/installation"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
-	"github.com/rules-offload/rules_offload/internal/testing/root"
+	"github.com/rules-offload/rules_offload/tests/internal/packagers"
 )
-
-// packagers returns the directory with the tools of packagers, in which usr is as in Debian.
-var packagers = sync.OnceValues(func() (string, error) {
-	project, err := root.Project()
-	if err != nil {
-		return "", err
-	}
-	fetch := exec.Command(filepath.Join(project, "tools", "offline", "packagers"))
-	fetch.Stderr = os.Stderr
-	out, err := fetch.Output()
-	return strings.TrimSpace(string(out)), err
-})
-
-// packagerTool returns a command that runs a tool of packagers.
-func packagerTool(t *testing.T, dir, name string, args ...string) *exec.Cmd {
-	t.Helper()
-	tools, err := packagers()
-	if err != nil {
-		t.Fatalf("the tools of packagers are needed: %v", err)
-	}
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(tools, "usr/bin", name)
-	}
-	cmd := exec.Command(name, args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(tools, "usr/lib/x86_64-linux-gnu"))
-	return cmd
-}
-
-// pip runs pip, which Debian has as a wheel.
-func pip(t *testing.T, dir string, args ...string) string {
-	t.Helper()
-	tools, err := packagers()
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := filepath.Glob(filepath.Join(tools, "usr/share/python-wheels/pip-*.whl"))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("pip: %v, %v", found, err)
-	}
-	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
-	return command(t, dir, "python3", append([]string{found[0] + "/pip", "--isolated", "--no-cache-dir", "--disable-pip-version-check"}, args...)...)
-}
 
 // installed checks each file of the installed projects with the hash in its RECORD, and prints their names.
 const installed = `
@@ -83,12 +39,12 @@ func TestWheelInstall(t *testing.T) {
 	}
 	ctx := context.Background()
 	dist := filepath.Join(b.dir, "dist")
-	report, err := session().WheelSplit(ctx, engine.WheelSplitOptions{Input: name, OutputDir: dist, SplitSettings: engine.SplitSettings{Level: 3, Verify: true}})
+	report, err := installation.SplitWheel(ctx, session(), installation.SplitWheelOptions{Input: name, OutputDir: dist, SplitSettings: engine.SplitSettings{Level: 3, Verify: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	site := filepath.Join(b.dir, "site")
-	pip(t, b.dir, "install", "--no-index", "--find-links", dist, "--target", site, "demo.pkg[gfx942,device-gfx90a]")
+	packagers.Pip(t, b.dir, "install", "--isolated", "--no-index", "--find-links", dist, "--target", site, "demo.pkg[gfx942,device-gfx90a]")
 	want := "demo-pkg-device-gfx90a 1.0\n  demo/.kpack/demo_pkg_gfx90a.kpack\n  demo/.kpack/demo_pkg_gfx90a:xnack+.kpack\n" +
 		"demo-pkg-device-gfx942 1.0\n  demo/.kpack/demo_pkg_gfx942.kpack\ndemo_pkg 1.0\n  demo/lib/libdemo.so\n"
 	if got := command(t, b.dir, "python3", "-c", installed, site); got != want {
@@ -106,11 +62,11 @@ func TestWheelInstall(t *testing.T) {
 		t.Error(err)
 	}
 
-	merged, err := session().WheelMerge(ctx, engine.WheelMergeOptions{Inputs: wheelFiles(&report), OutputDir: filepath.Join(b.dir, "merged"), MergeSettings: engine.MergeSettings{Verify: true}})
+	merged, err := installation.MergeWheels(ctx, session(), installation.MergeWheelOptions{Inputs: wheelFiles(&report), OutputDir: filepath.Join(b.dir, "merged"), MergeSettings: engine.MergeSettings{Verify: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pruned, err := session().WheelPrune(ctx, engine.WheelPruneOptions{Inputs: []string{merged.Wheel.File}, OutputDir: filepath.Join(b.dir, "pruned"), Keep: []string{"gfx1100"}, Verify: true})
+	pruned, err := installation.PruneWheels(ctx, session(), installation.PruneWheelOptions{Inputs: []string{merged.Wheel.File}, OutputDir: filepath.Join(b.dir, "pruned"), Keep: []string{"gfx1100"}, Verify: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +75,7 @@ func TestWheelInstall(t *testing.T) {
 		pruned.Wheels[0].File: filter(all, func(line string) bool { return strings.Contains(line, "gfx1100") }),
 	} {
 		site := filepath.Join(b.dir, "site-"+filepath.Base(filepath.Dir(file)))
-		pip(t, b.dir, "install", "--no-index", "--target", site, file)
+		packagers.Pip(t, b.dir, "install", "--isolated", "--no-index", "--target", site, file)
 		if got := b.run(t, filepath.Join(site, "demo/lib/libdemo.so")); got != want {
 			t.Errorf("%s: the installed library prints\n%sexpected\n%s", file, got, want)
 		}
@@ -127,7 +83,7 @@ func TestWheelInstall(t *testing.T) {
 }
 
 // wheelFiles returns the wheels of a report.
-func wheelFiles(r *engine.WheelSplitReport) []string {
+func wheelFiles(r *installation.SplitWheelReport) []string {
 	all := []string{r.Host.File}
 	for _, d := range r.Devices {
 		all = append(all, d.File)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/testing/root"
 	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
@@ -26,6 +27,10 @@ func TestProcessors(t *testing.T) {
 		t.Fatal(err)
 	}
 	var data struct {
+		Features []struct {
+			Name  string
+			Shift uint
+		}
 		AMDGCN []struct {
 			Name, Mach, ISA string
 			Aliases         []string
@@ -89,17 +94,17 @@ func TestProcessors(t *testing.T) {
 					features = e.Features
 				}
 			}
-			for _, feature := range []string{"sramecc", "xnack"} {
-				if got := served[p.Name+":"+feature+"+"]; got != slices.Contains(features, feature) {
-					t.Errorf("LLVM %d: clang-offload-bundler has code for %s serve %s:%s+: %v", number, p.Name, p.Name, feature, got)
+			for _, feature := range data.Features {
+				if got := served[p.Name+":"+feature.Name+"+"]; got != slices.Contains(features, feature.Name) {
+					t.Errorf("LLVM %d: clang-offload-bundler has code for %s serve %s:%s+: %v", number, p.Name, p.Name, feature.Name, got)
 				}
 			}
 			if newer := strings.HasPrefix(p.Name, "gfx125") || strings.HasPrefix(p.Name, "gfx12-5"); newer {
 				continue // the flags have more features than can be set
 			}
-			for feature, bits := range map[string]uint32{"xnack": 3 << 8, "sramecc": 3 << 10} {
-				if got := flags&bits != 0; got != slices.Contains(p.Features, feature) {
-					t.Errorf("LLVM %d: %s has %s: %v", number, p.Name, feature, got)
+			for _, feature := range data.Features {
+				if got := flags>>feature.Shift&3 != 0; got != slices.Contains(p.Features, feature.Name) {
+					t.Errorf("LLVM %d: %s has %s: %v", number, p.Name, feature.Name, got)
 				}
 			}
 			if number >= 24 {
@@ -138,7 +143,8 @@ func serves(t *testing.T, r releases.Release, processors []string) map[string]bo
 		args = append(args, "-input="+code)
 	}
 	run(append(args, targets)...)
-	for _, feature := range []string{":xnack+", ":sramecc+"} {
+	for _, name := range target.FeatureNames() {
+		feature := ":" + name + "+"
 		targets, args := []string{}, []string{"-unbundle", "-allow-missing-bundles", "-input=" + bundle}
 		for _, processor := range processors {
 			targets = append(targets, id+processor+feature)

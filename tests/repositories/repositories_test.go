@@ -195,6 +195,163 @@ func TestOverlay(t *testing.T) {
 	}
 }
 
+// moduleWith returns the MODULE.bazel of a module with tags of the extension.
+func moduleWith(name, tags string) string {
+	return fmt.Sprintf(`module(name = %q, version = "1.0")
+
+bazel_dep(name = "rules_offload")
+
+offload = use_extension("@rules_offload//rules:extensions.bzl", "offload")
+%s`, name, tags)
+}
+
+// TestTagsOfDependencies uses compilers that modules below the root module declare.
+func TestTagsOfDependencies(t *testing.T) {
+	w := bazeltest.New(t, t.TempDir(), bazeltest.Kernels())
+	rocm, sum := archive(t, w, "rocm.tar", map[string]string{
+		"include/hip/hip_runtime.h":       "",
+		"include/rocprim/rocprim.hpp":     "#include <hip/hip_runtime.h>\n",
+		"lib/llvm/amdgcn/bitcode/ockl.bc": "",
+		"lib/llvm/bin/clang":              "",
+		"lib/llvm/bin/ld.lld":             "",
+		"share/hip/version":               "",
+	})
+	tag := func(flags string) string {
+		return fmt.Sprintf("offload.archive_rocm(name = \"rocm\", compile_flags = [%s], sha256 = %q, urls = [%q])\n", flags, sum, rocm)
+	}
+	const deps = `
+bazel_dep(name = "one", version = "1.0")
+local_path_override(module_name = "one", path = "one")
+bazel_dep(name = "two", version = "1.0")
+local_path_override(module_name = "two", path = "two")
+`
+	const use = "use_repo(offload, \"rocm\")\n"
+	w.Write(".bazelignore", "one\ntwo\n")
+	w.Write("one/BUILD.bazel", `load("@rules_cc//cc:defs.bzl", "cc_library")
+
+cc_library(name = "sorted", deps = ["@rules_offload//rocm:rocprim"], visibility = ["//visibility:public"])
+
+cc_library(name = "multiplied", deps = ["@rules_offload//rocm:rocblas"], visibility = ["//visibility:public"])
+`)
+	w.Write("two/BUILD.bazel", "")
+	withCc := "bazel_dep(name = \"rules_cc\", version = \"0.0.17\")\n"
+	register := "register_toolchains(\"@rocm//:all\")\n"
+	w.Write("one/MODULE.bazel", moduleWith("one", tag("")+use+withCc+register))
+	w.Write("two/MODULE.bazel", moduleWith("two", tag("")+use))
+	w.Module(deps)
+	compiler := []string{"--@rules_offload//rules/settings:device_compiler=rocm", "//:kernels", "@one//:sorted"}
+	succeeds(t, w, compiler...)
+
+	// The library has the name that all modules share, and comes from the ROCm of the compiler.
+	if deps := w.Bazel("cquery", "deps(@one//:sorted)", compiler[0]).Stdout; !strings.Contains(deps, "rocm_files//:rocprim") || strings.Contains(deps, "offload_system_clang//:rocprim") {
+		t.Errorf("rocprim is not that of the module's ROCm:\n%s", deps)
+	}
+	fails(t, w, "//rocm:rocblas: rocblas is not in "+rocm+", which has hip, hip_headers, rocprim: install it there, or use another ROCm", compiler[0], "@one//:multiplied")
+	w.Module(deps + "offload.system_clang(name = \"plain\", rocm_path = \"none\")\nuse_repo(offload, \"plain\")\n")
+	fails(t, w, "//rocm:rocblas: rocblas is not in ROCm, which was not found on this machine: install it there",
+		"--extra_toolchains=@plain//:all", "--@rules_offload//rules/settings:device_compiler=plain", "@one//:multiplied")
+
+	flagsOf := func() []string {
+		for _, command := range w.Commands(`mnemonic("OffloadHipCompile", //:kernels)`, compiler[0]) {
+			return command.Arguments
+		}
+		t.Fatal("no compilation")
+		return nil
+	}
+	// The root module decides.
+	w.Write("two/MODULE.bazel", moduleWith("two", tag(`"-DTWO"`)+use))
+	w.Module(deps + tag(`"-DROOT"`))
+	if flags := flagsOf(); !slices.Contains(flags, "-DROOT") || slices.Contains(flags, "-DTWO") {
+		t.Errorf("the compilation has %q, want the flag of the root module", flags)
+	}
+	w.Module(deps)
+	fails(t, w, `offload.archive_rocm: the modules one@1.0 and two@1.0 declare "rocm" differently (compile_flags): declare it in the root module, whose tag is then used for both: offload.archive_rocm(name = "rocm", ...)`, compiler...)
+	w.Write("two/MODULE.bazel", moduleWith("two", `offload.system_clang(name = "rocm")`+"\n"+use))
+	fails(t, w, `the modules one@1.0 and two@1.0 declare "rocm" differently (archive_rocm and system_clang)`, compiler...)
+
+	// Whether the compiler of the machine is another one, only the root module says.
+	w.Write("two/MODULE.bazel", moduleWith("two", `offload.system_clang(path = "/nowhere")`))
+	succeeds(t, w, "//:kernels")
+}
+
+// TestTidy checks which repositories `bazel mod tidy` imports into the root module. Bazel gives the changes to buildozer, in
+// whose place a program writes them to a file.
+func TestTidy(t *testing.T) {
+	w := bazeltest.New(t, t.TempDir(), nil)
+	module, err := os.ReadFile(filepath.Join(w.Dir, "MODULE.bazel"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, found := strings.Cut(string(module), "use_repo(")
+	if !found {
+		t.Fatalf("%s", module)
+	}
+	_, _ = w.Try("mod", "tidy") // which makes the directory of buildozer
+	base := strings.TrimSpace(w.Bazel("info", "output_base").Stdout)
+	directories, err := filepath.Glob(filepath.Join(base, "external", "buildozer*buildozer_binary"))
+	if err != nil || len(directories) != 1 {
+		t.Fatalf("%q, %v", directories, err)
+	}
+	log := filepath.Join(w.Dir, "changes")
+	if err := os.WriteFile(filepath.Join(directories[0], "buildozer.exe"), []byte("#!/bin/sh\nexec cat > "+log+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const (
+		dev  = "dev = use_extension(\"@rules_offload//rules:extensions.bzl\", \"offload\", dev_dependency = True)\n"
+		tags = "offload.system_clang(name = \"of_users\", path = \"/sw\")\n"
+	)
+	for _, test := range []struct {
+		name, tags string
+		want       []string
+	}{
+		{"no tags", "", []string{"use_repo_add offload offload_system_clang|"}},
+		{"tags", tags + "offload.prebuilt(name = \"mine\", urls = [\"file:///mine\"])\n", []string{"use_repo_add offload mine of_users|"}},
+		{"tags of tests", dev + "dev.system_clang(name = \"of_tests\", path = \"/sw\")\n" + tags, []string{"use_repo_add offload of_users|", "use_repo_add dev of_tests|"}},
+		{"others", tags + "use_repo(offload, \"of_users\", \"offload_programs\")\n", []string{"use_repo_remove offload offload_programs|"}},
+	} {
+		w.Write("MODULE.bazel", before+test.tags)
+		w.Write("changes", "")
+		w.Bazel("mod", "tidy")
+		changes, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(string(changes), want) {
+				t.Errorf("%s: want %s in %s", test.name, want, changes)
+			}
+		}
+	}
+}
+
+// TestOtherBazel uses an output base with the repositories of another release of Bazel.
+func TestOtherBazel(t *testing.T) {
+	w := bazeltest.New(t, t.TempDir(), bazeltest.Kernels())
+	succeeds(t, w, "//:fat")
+	base := strings.TrimSpace(w.Bazel("info", "output_base").Stdout)
+	files, err := filepath.Glob(filepath.Join(base, "external", "*offload_bazel", "version.bzl"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	ours, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := strings.Replace(string(ours), "MULTIPLEX_SANDBOXING = True", "MULTIPLEX_SANDBOXING = False", 1)
+	if theirs == string(ours) {
+		t.Fatalf("%s", ours)
+	}
+	w.Bazel("shutdown")
+	if err := os.WriteFile(files[0], []byte(theirs), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range w.Commands(`mnemonic("OffloadBundle", //:fat)`) {
+		if _, ok := command.Requirements["supports-multiplex-sandboxing"]; !ok {
+			t.Errorf("the requirements are those of the other Bazel: %v", command.Requirements)
+		}
+	}
+}
+
 // TestPlatforms uses the compilers and programs of two execution platforms, which one tag declares.
 func TestPlatforms(t *testing.T) {
 	w := bazeltest.New(t, t.TempDir(), map[string]string{
@@ -210,6 +367,8 @@ hip_code_objects(name = "kernels", srcs = ["a.hip"], offload_archs = ["gfx942"])
 offload_bundle(name = "fat", images = [":kernels"])
 `,
 		"a.hip": "",
+		// A C++ toolchain that runs anywhere: compilations prefer an execution platform that has one.
+		"cc/BUILD.bazel": bazeltest.CcToolchain{CPU: "x86_64", Config: `compiler = "gcc", tool_paths = {tool: "/bin/false" for tool in TOOLS}`}.BuildFile(),
 	})
 	compiler := func(name string) (string, string) {
 		return archive(t, w, name+".tar", map[string]string{name + "/bin/clang": "", name + "/bin/ld.lld": ""})
@@ -237,7 +396,7 @@ offload.prebuilt(
 )
 use_repo(offload, "llvm", "program")
 `, armSum, x86Sum, arm, x86, sum, base64.StdEncoding.EncodeToString(sum[:]), program))
-	flags := []string{"--extra_toolchains=@llvm//:all,@program//:all", "--@rules_offload//rules/settings:device_compiler=llvm"}
+	flags := []string{"--extra_toolchains=//cc:toolchain,@llvm//:all,@program//:all", "--@rules_offload//rules/settings:device_compiler=llvm"}
 
 	for cpu, other := range map[string]string{"x86_64": "aarch64", "aarch64": "x86_64"} {
 		platform := "--extra_execution_platforms=//:" + cpu
@@ -311,5 +470,16 @@ filegroup(name = "data", srcs = [":library"], output_group = "data")
 	}
 	if names := fetched(t, w); !slices.Contains(names, "offload_native") {
 		t.Errorf("with native, Bazel did not look for GPUs: fetched %q", names)
+	}
+}
+
+// TestFromSource builds the program with a stand-in for Go: one line says what analysis waits for.
+func TestFromSource(t *testing.T) {
+	w := bazeltest.New(t, t.TempDir(), map[string]string{"BUILD.bazel": "exports_files([\"go\"])\n"})
+	w.WriteProgram("go", "#!/bin/sh\nwhile [ \"$1\" != -o ]; do shift; done\necho '#!/bin/sh' > \"$2\"\nchmod +x \"$2\"\n")
+	w.Module("\noffload.from_source(go = \"//:go\")\nuse_repo(offload, \"offload_programs\")\n")
+	result := w.Bazel("build", "--nobuild", "@rules_offload//rules/toolchain:program", "--extra_toolchains=@offload_programs//:all")
+	if want := "offload: Go builds the program for linux/amd64 from source: a minute or two the first time"; strings.Count(result.Output, want) != 1 {
+		t.Errorf("expected one line with %q in\n%s", want, result.Output)
 	}
 }

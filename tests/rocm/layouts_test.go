@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"crypto/sha256"
+	"debug/elf"
 	"fmt"
 	"os"
 	"os/exec"
@@ -44,28 +45,33 @@ func TestLayouts(t *testing.T) {
 			"include/hip/hip_runtime.h":                              "extern \"C\" int hipVersion();\n",
 			"include/rocblas/rocblas.h":                              "#include <hip/hip_runtime.h>\nextern \"C\" int rocblasVersion();\n",
 			"include/half/half.hpp":                                  "",
-			"include/newest/newest.h":                                "#include <rocblas/rocblas.h>\n",
+			"include/newest/newest.h":                                "#include <rocblas/rocblas.h>\n#include <hsa/hsa/hsa.h>\n#include <newest/hsa/hsa.h>\n",
 			"lib/rocblas/library/TensileLibrary.dat":                 "",
 			"lib/rocblas/library/TensileLibrary_gfx942.co":           "",
 			"lib/rocblas/library/Kernels.so-000-gfx90a-xnack+.hsaco": "",
 			"lib/rocblas/library/Kernels.so-000-gfx90a-xnack-.hsaco": "",
 			"lib/rocblas/library/extop_gfx1100.co":                   "",
 			"share/hip/version":                                      "",
+			"include/hsa/hsa.h":                                      "extern \"C\" int hsa();\n",
+			// Links that Bazel would follow without end, and one to a file of this machine.
+			"include/hsa/hsa":         "-> .",
+			"include/hsa/newest":      "-> ../newest",
+			"include/newest/hsa":      "-> ../hsa",
+			"include/newest/passwd.h": "-> ../../../../../../../../../../../../../../../../etc/passwd",
 		}
 		for name, content := range libraries {
 			files[name] = content
 		}
 		archive := filepath.Join(dir, layout.name+".tar")
 		sum := writeArchive(t, archive, files)
-		fmt.Fprintf(&module, "offload.archive_rocm(name = %q, sha256 = %q, strip_prefix = \"rocm\", urls = [\"file://%s\"])\nuse_repo(offload, %q, %q)\n", layout.name, sum, archive, layout.name, layout.name+"_files")
+		fmt.Fprintf(&module, "offload.archive_rocm(name = %q, libraries = [\"newest\"], sha256 = %q, strip_prefix = \"rocm\", urls = [\"file://%s\"])\nuse_repo(offload, %[1]q)\n", layout.name, sum, archive)
 		fmt.Fprintf(&build, `
 cc_test(
     name = "%[1]s_test",
     size = "small",
     srcs = ["main.cc"],
-    # A program then has libraries that others require as their requirement alone.
-    linkopts = ["-Wl,--as-needed"],
-    deps = ["@%[1]s_files//:newest", "@%[1]s//:rocblas"],
+    linkopts = ["-Wl,--no-as-needed"],
+    deps = ["@%[1]s//:newest", "@%[1]s//:rocblas"],
 )
 cc_test(name = "%[1]s_without", srcs = ["main.cc"], tags = ["manual"], deps = ["@%[1]s//:rccl"])
 `, layout.name)
@@ -75,8 +81,15 @@ cc_test(name = "%[1]s_without", srcs = ["main.cc"], tags = ["manual"], deps = ["
 	w := bazeltest.New(t, filepath.Join(dir, "workspace"), contents)
 	w.Module(module.String())
 
-	w.Bazel("test", "//...")
+	result := w.Bazel("test", "//...")
+	if !strings.Contains(result.Output, "1 links lead out of the archive") || !strings.Contains(result.Output, "include/newest/passwd.h -> /etc/passwd") {
+		t.Errorf("no message about a link to /etc/passwd:\n%s", result.Output)
+	}
 	for _, layout := range layouts {
+		got := needed(t, filepath.Join(w.Dir, "bazel-bin", layout.name+"_test"))
+		if want := []string{"libamdhip64.so.7", "librocblas.so.5"}; !slices.Equal(got, want) {
+			t.Errorf("%s: the program requires %q of ROCm, want %q", layout.name, got, want)
+		}
 		compiler := []string{"--extra_toolchains=@" + layout.name + "//:all", "--@rules_offload//rules/settings:device_compiler=" + layout.name}
 		inputs := w.Bazel(append([]string{"aquery", "inputs(\".*_files/.*\", mnemonic(OffloadHipCompile, //:kernel))", "--output=text"}, compiler...)...).Stdout
 		for name, want := range map[string]bool{
@@ -115,9 +128,28 @@ cc_test(name = "%[1]s_without", srcs = ["main.cc"], tags = ["manual"], deps = ["
 	}
 
 	result, err := w.Try("build", "//:therock_without")
-	if err == nil || !strings.Contains(result.Output, "rccl is not in file://") || !strings.Contains(result.Output, "which has half, hip, newest, rocblas") {
+	if err == nil || !strings.Contains(result.Output, "rccl is not in file://") || !strings.Contains(result.Output, "which has half, hip, hsa, newest, rocblas") {
 		t.Errorf("a library that is not in the archive: %v\n%s", err, result.Output)
 	}
+}
+
+// needed returns the libraries of ROCm that a program requires, sorted.
+func needed(t *testing.T, program string) []string {
+	t.Helper()
+	file, err := elf.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	names, err := file.ImportedLibraries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return slices.ContainsFunc([]string{"libc.", "libm.", "libgcc_s.", "libstdc++."}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	})
+	slices.Sort(names)
+	return names
 }
 
 const mainSource = `

@@ -19,6 +19,7 @@ var mnemonics = []string{
 	"OffloadCudaCompile",
 	"OffloadOpenMpCompile",
 	"OffloadBitcodeCompile",
+	"OffloadCodeCompile",
 }
 
 // actionGraph is the required part of the output of `bazel aquery --output=jsonproto`.

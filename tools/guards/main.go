@@ -7,6 +7,10 @@
 // every go statement, and every call of a method Go or a function AfterFunc, must start a
 // function that guards itself, or have a comment beside or above it that begins with
 // "unguarded:" and says why it reads no input.
+//
+// Programs outside of the module cannot import package guard, and call the engine from goroutines of their
+// own. So in packages that they can import, every exported function that returns an error and has a session,
+// a content or a part as a parameter or receiver must guard itself, or have such a comment.
 package main
 
 import (
@@ -17,6 +21,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -68,6 +73,7 @@ func checkPackage(dir string) (found []string, err error) {
 			return nil, err
 		}
 		all = append(all, f)
+		p.importable = p.importable || importable(dir, f)
 		for _, d := range f.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil {
 				p.bodies[fn.Name.Name] = guards(fn.Body)
@@ -76,6 +82,9 @@ func checkPackage(dir string) (found []string, err error) {
 	}
 	for _, f := range all {
 		found = append(found, p.file(f)...)
+		if p.importable {
+			found = append(found, p.exported(f)...)
+		}
 	}
 	return found, nil
 }
@@ -84,16 +93,102 @@ func checkPackage(dir string) (found []string, err error) {
 type pkg struct {
 	files  *token.FileSet
 	bodies map[string]bool // by the name of a function or method: whether it guards itself
+	// importable is whether programs outside of the module can import the package.
+	importable bool
+}
+
+// importable reports whether programs outside of the module can import the package of a file.
+func importable(dir string, f *ast.File) bool {
+	return f.Name.Name != "main" && !strings.Contains("/"+filepath.ToSlash(dir)+"/", "/internal/")
+}
+
+// exported checks the exported functions of a file.
+func (p *pkg) exported(f *ast.File) (found []string) {
+	for _, d := range f.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok || !fn.Name.IsExported() || fn.Body == nil || !fails(fn.Type) || !reads(fn) || guards(fn.Body) || excused(f, fn.Body) {
+			continue
+		}
+		at := p.files.Position(fn.Pos())
+		found = append(found, fmt.Sprintf("%s:%d: %s reads mapped files unguarded for its callers: begin it with defer guard.Into(&err)(), or say with a comment \"unguarded:\" in it what guards it", at.Filename, at.Line, fn.Name.Name))
+	}
+	return found
+}
+
+// excused reports whether a comment in a function begins with "unguarded:" and has a reason.
+func excused(f *ast.File, body *ast.BlockStmt) bool {
+	for _, group := range f.Comments {
+		if body.Pos() < group.Pos() && group.End() < body.End() && slices.ContainsFunc(group.List, hasReason) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasReason reports whether a comment begins with "unguarded:" and has a reason.
+func hasReason(c *ast.Comment) bool {
+	reason, ok := strings.CutPrefix(strings.TrimSpace(strings.TrimPrefix(c.Text, "//")), "unguarded:")
+	return ok && strings.TrimSpace(reason) != ""
+}
+
+// fails reports whether a function has an error among its results.
+func fails(t *ast.FuncType) bool {
+	if t.Results == nil {
+		return false
+	}
+	for _, r := range t.Results.List {
+		if name, ok := r.Type.(*ast.Ident); ok && name.Name == "error" {
+			return true
+		}
+	}
+	return false
+}
+
+// reads reports whether a function gets a session, or contents.
+func reads(fn *ast.FuncDecl) bool {
+	list := fn.Type.Params.List
+	if fn.Recv != nil {
+		list = append(slices.Clone(list), fn.Recv.List...)
+	}
+	for _, param := range list {
+		t := param.Type
+		for {
+			switch inner := t.(type) {
+			case *ast.StarExpr:
+				t = inner.X
+				continue
+			case *ast.ArrayType:
+				t = inner.Elt
+				continue
+			case *ast.Ellipsis:
+				t = inner.Elt
+				continue
+			}
+			break
+		}
+		name := ""
+		switch t := t.(type) {
+		case *ast.Ident:
+			name = t.Name
+		case *ast.SelectorExpr:
+			name = t.Sel.Name
+		}
+		switch name {
+		case "Session", "Content", "Part":
+			return true
+		}
+	}
+	return false
 }
 
 // file checks a file.
 func (p *pkg) file(f *ast.File) (found []string) {
-	excused := make(map[int]bool) // lines
+	lines := make(map[int]bool) // with a reason in a comment
 	for _, group := range f.Comments {
 		for _, c := range group.List {
-			if reason, ok := strings.CutPrefix(strings.TrimSpace(strings.TrimPrefix(c.Text, "//")), "unguarded:"); ok && strings.TrimSpace(reason) != "" {
-				excused[p.files.Position(c.Pos()).Line] = true
-				excused[p.files.Position(group.End()).Line+1] = true
+			if hasReason(c) {
+				lines[p.files.Position(c.Pos()).Line] = true
+				lines[p.files.Position(group.End()).Line+1] = true
 			}
 		}
 	}
@@ -112,7 +207,7 @@ func (p *pkg) file(f *ast.File) (found []string) {
 			return true
 		}
 		at := p.files.Position(n.Pos())
-		if !p.guarded(started) && !excused[at.Line] {
+		if !p.guarded(started) && !lines[at.Line] {
 			found = append(found, fmt.Sprintf("%s:%d: the goroutine reads mapped files unguarded: begin it with guard.Contain, or say with a comment \"unguarded:\" why it reads no input", at.Filename, at.Line))
 		}
 		return true
@@ -144,7 +239,7 @@ func guards(body *ast.BlockStmt) (yes bool) {
 			case *ast.SelectorExpr:
 				name = f.Sel.Name
 			}
-			yes = yes || name == "Contain" || name == "Faults" || name == "SetPanicOnFault"
+			yes = yes || name == "Contain" || name == "Faults" || name == "Into" || name == "View" || name == "SetPanicOnFault"
 		}
 		return !yes
 	})

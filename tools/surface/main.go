@@ -1,5 +1,7 @@
 // Surface checks what programs outside of this module can import: that there are few packages, each with
-// a documentation and a runnable example, and that no exported name needs a type of an internal package.
+// a documentation and a runnable example, that no exported name needs a type of an internal package, and that
+// no documentation of an exported name refers to such a package. A method with a parameter of type guard.Token
+// is for this module only.
 //
 //	go run ./tools/surface
 //
@@ -11,6 +13,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"go/ast"
 	"go/doc"
 	"go/importer"
 	"go/parser"
@@ -20,6 +23,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -27,7 +31,7 @@ import (
 const (
 	module = "github.com/rules-offload/rules_offload"
 	// most is the largest number of packages that can be imported.
-	most = 12
+	most = 17
 )
 
 // pkg is a package as go list prints it.
@@ -103,6 +107,7 @@ func check(all []pkg, module string) (faults, counts []string, err error) {
 		exports[p.ImportPath] = p.Export
 	}
 	compiled := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	hidden := hiddenNames(all, module)
 	n := 0
 	for i := range all {
 		p := &all[i]
@@ -127,12 +132,81 @@ func check(all []pkg, module string) (faults, counts []string, err error) {
 		for _, f := range s.faults {
 			faults = append(faults, p.ImportPath+"."+f)
 		}
+		found, err := hidden.documentation(p)
+		if err != nil {
+			return nil, nil, err
+		}
+		faults = append(faults, found...)
 		counts = append(counts, fmt.Sprintf("%s: %d exported names", p.ImportPath, s.names))
 	}
 	if n > most {
 		faults = append(faults, fmt.Sprintf("%d packages can be imported, expected at most %d: move what no program outside needs below internal/", n, most))
 	}
 	return faults, counts, nil
+}
+
+// hiddenPackages are the names of packages that programs outside of the module cannot import.
+type hiddenPackages map[string]bool
+
+// hiddenNames returns the names of internal packages of the module that no other package has.
+func hiddenNames(all []pkg, module string) hiddenPackages {
+	hidden := make(hiddenPackages)
+	for _, p := range all {
+		if below(p.ImportPath, module) && internal(p.ImportPath) {
+			hidden[p.Name] = true
+		}
+	}
+	for _, p := range all {
+		if importable(&p, module) || !below(p.ImportPath, module) && !internal(p.ImportPath) {
+			delete(hidden, p.Name)
+		}
+	}
+	return hidden
+}
+
+// reference matches what can be a reference to a package or to one of its names: package files,
+// [files.Output], *files.Error.
+var reference = regexp.MustCompile(`\bpackages? ([a-z]\w*)|\b([a-z]\w*)\.[A-Z]\w*|\binternal/\w+`)
+
+// documentation returns a line for each reference to a hidden package in the documentation of a package and its
+// exported names, also of their fields and methods.
+func (h hiddenPackages) documentation(p *pkg) (faults []string, err error) {
+	set := token.NewFileSet()
+	for _, name := range p.GoFiles {
+		file, err := parser.ParseFile(set, filepath.Join(p.Dir, name), nil, parser.ParseComments)
+		if err != nil {
+			return nil, err
+		}
+		for _, group := range exportedDocs(file) {
+			for _, c := range group.List {
+				for _, m := range reference.FindAllStringSubmatch(c.Text, -1) {
+					if strings.HasPrefix(m[0], "internal/") || h[m[1]] || h[m[2]] {
+						faults = append(faults, fmt.Sprintf("%s: %s:%d: the documentation refers to %q, which programs outside of the module cannot import",
+							p.ImportPath, name, set.Position(c.Pos()).Line, m[0]))
+					}
+				}
+			}
+		}
+	}
+	return faults, nil
+}
+
+// exportedDocs returns the comments of a file that go doc prints.
+func exportedDocs(file *ast.File) (docs []*ast.CommentGroup) {
+	// Without what is not exported, all comments that are left belong to a declaration that is printed.
+	ast.FileExports(file)
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok {
+			f.Body = nil
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if group, ok := n.(*ast.CommentGroup); ok {
+			docs = append(docs, group)
+		}
+		return true
+	})
+	return docs
 }
 
 // hasExample reports whether a package has an example that go test runs.
@@ -170,11 +244,22 @@ func (s *scan) scope(scope *types.Scope) {
 		}
 		s.look(name, named.Underlying())
 		for m := range named.Methods() {
-			if m.Exported() {
+			if m.Exported() && !s.sealed(m) {
 				s.name(name+"."+m.Name(), m.Type())
 			}
 		}
 	}
+}
+
+// sealed reports whether only this module can call a method, because one of its parameters is a guard.Token.
+func (s *scan) sealed(m *types.Func) bool {
+	for v := range m.Signature().Params().Variables() {
+		t, ok := v.Type().(*types.Named)
+		if ok && t.Obj().Name() == "Token" && t.Obj().Pkg() != nil && t.Obj().Pkg().Path() == s.module+"/internal/storage/guard" {
+			return true
+		}
+	}
+	return false
 }
 
 // name looks at the type of one exported name.

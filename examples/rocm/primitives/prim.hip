@@ -1,4 +1,5 @@
-// The sum of an array with rocPRIM.
+// The sum of an array with rocPRIM, whose headers of ROCm 7.2 call memset but do not include <cstring>.
+#include <cstring>
 #include <hip/hip_runtime.h>
 #include <rocprim/rocprim.hpp>
 

@@ -18,6 +18,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // run is one call of the tool.
@@ -120,12 +121,12 @@ func (r *run) print(entries []engine.ListedEntry) {
 
 // isArchive reports whether an input is an archive.
 func (r *run) isArchive(name string) bool {
-	input, err := r.Session.OpenFile(name)
+	input, err := r.Session.Files().Open(name)
 	if err != nil {
 		return false
 	}
 	defer input.Close()
-	return ar.Is(input.All().Bytes())
+	return ar.Is(input.All().Mapped(guard.Inside))
 }
 
 // readType returns the type of the file to list or unbundle.
@@ -134,7 +135,7 @@ func (r *run) readType() bundle.FileType {
 	if t.Check() == nil || !r.release.AnyTypeOfEmpty {
 		return t
 	}
-	input, err := r.Session.OpenFile(r.input.Value[0])
+	input, err := r.Session.Files().Open(r.input.Value[0])
 	if err != nil {
 		return t
 	}

@@ -32,6 +32,9 @@ type Call struct {
 	// processes or writes files that are no outputs of its Session, which does so itself. It is nil where
 	// the call always does.
 	Protect func()
+	// Memory returns the memory that processes of this machine or container can use, in bytes. It is
+	// nil in a worker.
+	Memory func() int64
 	// LookupEnv looks up an environment variable. In a worker, no variable is set.
 	LookupEnv func(name string) (value string, set bool)
 }

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // stdoutBuffer is the size of the buffer of standard output, in bytes.

@@ -4,6 +4,7 @@
 package compilation
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -20,8 +21,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/kernels"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // Options describe a compilation.
@@ -221,6 +223,30 @@ func lines(text []byte) []string {
 // forwarded are the signals that end a process and can be handled.
 var forwarded = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
 
+// whyMissing explains that the system cannot find a program although its file exists: the program that loads its libraries,
+// or runs the script, is missing.
+func whyMissing(program string, err error) string {
+	if !errors.Is(err, syscall.ENOENT) {
+		return ""
+	}
+	f, openErr := os.Open(program)
+	if openErr != nil {
+		return ""
+	}
+	defer f.Close()
+	interpreter, _ := elf.Interpreter(f)
+	if interpreter == "" {
+		line, _ := bufio.NewReader(io.NewSectionReader(f, 0, 4096)).ReadString('\n')
+		script, ok := strings.CutPrefix(line, "#!")
+		words := strings.Fields(script)
+		if !ok || len(words) == 0 {
+			return ""
+		}
+		interpreter = words[0]
+	}
+	return fmt.Sprintf(": the file exists, but its interpreter %s does not: run the action in an image that has it", interpreter)
+}
+
 // start runs a command to its end. The command stays in the process group, as without
 // this process: who ends the group ends the compiler.
 func start(command []string, stdin *os.File, stdout io.Writer, stderr *messages) error {
@@ -246,7 +272,7 @@ func start(command []string, stdin *os.File, stdout io.Writer, stderr *messages)
 		if errors.As(err, &reason) {
 			err = reason
 		}
-		return fmt.Errorf("%s: cannot start the compiler: %w", command[0], err)
+		return fmt.Errorf("%s: cannot start the compiler: %w%s", command[0], err, whyMissing(cmd.Path, err))
 	}
 	done := make(chan struct{})
 	// unguarded: it passes signals on

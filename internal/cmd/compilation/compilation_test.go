@@ -1,6 +1,7 @@
 package compilation
 
 import (
+	"encoding/binary"
 	"errors"
 	"os"
 	"os/exec"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // A test binary with this variable runs the command line after its own name.
@@ -178,6 +181,36 @@ func TestCompilerThatCannotStart(t *testing.T) {
 		err := Run(Options{Headers: "headers", Unused: filepath.Join(t.TempDir(), "unused"), Command: []string{name}})
 		if err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+}
+
+// As in an image of a remote machine that does not have the loader of the compiler.
+func TestMissingInterpreter(t *testing.T) {
+	program := make([]byte, elf.HeaderSize+elf.SegmentSize)
+	copy(program, elf.Magic+"\x02\x01\x01")
+	le := binary.LittleEndian
+	le.PutUint16(program[16:], 2)  // ET_EXEC
+	le.PutUint16(program[18:], 62) // EM_X86_64
+	le.PutUint32(program[20:], 1)
+	le.PutUint64(program[32:], elf.HeaderSize)
+	le.PutUint16(program[52:], elf.HeaderSize)
+	le.PutUint16(program[54:], elf.SegmentSize)
+	le.PutUint16(program[56:], 1)
+	segment := program[elf.HeaderSize:]
+	le.PutUint32(segment, elf.PtInterp)
+	le.PutUint64(segment[8:], uint64(len(program)))
+	le.PutUint64(segment[32:], uint64(len("/no/ld.so\x00")))
+	program = append(program, "/no/ld.so\x00"...)
+	for name, content := range map[string][]byte{"/no/ld.so": program, "/no/sh": []byte("#!/no/sh -e\n")} {
+		clang := filepath.Join(t.TempDir(), "clang")
+		if err := os.WriteFile(clang, content, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		err := Run(Options{Headers: "headers", Unused: filepath.Join(t.TempDir(), "unused"), Command: []string{clang}})
+		want := clang + ": cannot start the compiler: no such file or directory: the file exists, but its interpreter " + name + " does not: run the action in an image that has it"
+		if err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
-	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/link"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
 )
 
 // word is a part of the command line: an option with its value, or a word that is not an option.

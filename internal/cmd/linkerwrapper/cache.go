@@ -3,7 +3,7 @@ package linkerwrapper
 import (
 	"fmt"
 
-	"github.com/rules-offload/rules_offload/internal/linkcache"
+	"github.com/rules-offload/rules_offload/internal/link/linkcache"
 	"github.com/rules-offload/rules_offload/internal/sizes"
 )
 

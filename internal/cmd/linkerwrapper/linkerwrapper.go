@@ -20,17 +20,17 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
-	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmwords"
+	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
-	"github.com/rules-offload/rules_offload/internal/devicelink"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/link"
-	"github.com/rules-offload/rules_offload/internal/process"
-	"github.com/rules-offload/rules_offload/internal/scratch"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
+	"github.com/rules-offload/rules_offload/internal/link/process"
+	"github.com/rules-offload/rules_offload/internal/storage/scratch"
 )
 
 // Run runs a command line and returns its exit code.
@@ -130,6 +130,7 @@ type wrapper struct {
 	jobs        *string // the value of --wrapper-jobs
 	verbose     bool    // print commands and notes
 	listLLVM    bool    // list the options of LLVM
+	quiet       bool    // do not warn about missing kernels
 
 	trace     *trace
 	jobserver *process.Jobserver
@@ -171,11 +172,16 @@ func (w *wrapper) run(ctx context.Context) error {
 	opt.Names = link.Names{Files: devicelink.Names{Dir: opt.Temp}, Images: devicelink.Names{Dir: opt.Temp}}
 	if opt.SaveTemps {
 		opt.Names = link.Names{Files: devicelink.Names{Plain: true}, Images: devicelink.Names{Plain: true}}
-		if followed > target.LLVM22 { // others stay in the working directory
+		if release.Nearest(followed).TempsBesideOutput {
 			opt.Names.Files.Dir = filepath.Dir(opt.Output)
 		}
 	}
 	opt.Observer = &printer{opt: opt, w: w.call.Stderr, trace: w.trace, verbose: w.verbose}
+	if !w.quiet {
+		opt.Missing = func(m *link.MissingKernels) {
+			fmt.Fprintf(w.call.Stderr, "%s: warning: %s: %s\n", w.call.Name, opt.Output, printable.Text(m.String()))
+		}
+	}
 	err = link.Run(ctx, w.call.Session, *opt)
 	if w.trace != nil {
 		err = errors.Join(err, w.trace.write(w.traceFile))

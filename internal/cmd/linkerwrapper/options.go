@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/link"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
 )
 
 // option is an option of clang-linker-wrapper.
@@ -26,7 +26,7 @@ type option struct {
 	first, read func(w *wrapper, o *word)
 }
 
-// options are the options in LLVM 22 to 24 (LinkerWrapperOpts.td), in the order of help.
+// options are the options in LLVM 22 to 24 (LinkerWrapperOpts.td), in the order of help, and --no-warn-missing-kernels.
 var options = []option{
 	{spellings: "--arch=", value: "<arch>", about: "The device subarchitecture", hidden: true},
 	{spellings: "--compiler-arg=", value: "<value>", about: "An extra argument for the device compiler", hidden: true},
@@ -57,6 +57,9 @@ var options = []option{
 	}},
 	{spellings: "--no-canonical-prefixes", about: "Look for programs in the directory of this program's name, before resolving links", hidden: true, read: func(w *wrapper, _ *word) {
 		w.canonical = false
+	}},
+	{spellings: "--no-warn-missing-kernels", about: "Do not warn about kernels that the image for a GPU does not have", hidden: true, read: func(w *wrapper, _ *word) {
+		w.quiet = true
 	}},
 	{spellings: "--offload-opt= -offload-opt=", value: "<value>", about: "An LLVM option for device links", hidden: true, read: func(w *wrapper, o *word) {
 		w.addLLVM(devicelink.LLVMArg{Text: o.value})

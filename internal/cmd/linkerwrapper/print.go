@@ -5,10 +5,10 @@ import (
 	"io"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/link"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
+	"github.com/rules-offload/rules_offload/internal/registration/runtimes"
 )
 
 // printer prints the commands of a link as LLVM's tool does, also those of programs that it runs
@@ -107,9 +107,10 @@ func (p *printer) Registered(r *link.Registered) {
 	if !p.opt.SaveTemps || !p.verbose {
 		return
 	}
-	if r.Kind == offloadbinary.OpenMP {
+	form := runtimes.Of(r.Kind).Form
+	if form == runtimes.Images {
 		for i, link := range r.Links {
-			text := fmt.Sprintf("--image=file=%s,kind=openmp,triple=%s", link.Output, link.Triple)
+			text := fmt.Sprintf("--image=file=%s,kind=%s,triple=%s", link.Output, r.Kind, link.Triple)
 			if len(p.opt.Override) == 0 || link.Processor() != "" {
 				text += ",arch=" + link.Processor()
 			}
@@ -117,7 +118,7 @@ func (p *printer) Registered(r *link.Registered) {
 		}
 	}
 	args := []string{"--kind=" + r.Kind.String(), "--triple=" + p.opt.HostTriple, "-o", r.IR}
-	if p.opt.Relocatable && r.Kind == offloadbinary.OpenMP {
+	if p.opt.Relocatable && form == runtimes.Images {
 		args = append(args, "--relocatable")
 	}
 	p.printTool("llvm-offload-wrapper", append(args, r.Images...)...)

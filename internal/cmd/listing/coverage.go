@@ -5,7 +5,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/rules-offload/rules_offload/engine/coverage"
+	"github.com/rules-offload/rules_offload/installed/coverage"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 func (t *Tool) parser(call *command.Call) *parser {
@@ -17,12 +18,12 @@ func (t *Tool) parser(call *command.Call) *parser {
 // readFile returns a function that reads the response files of a call.
 func readFile(call *command.Call) func(name string) ([]byte, error) {
 	return func(name string) ([]byte, error) {
-		in, err := call.Session.OpenFile(name)
+		in, err := call.Session.Files().Open(name)
 		if err != nil {
 			return nil, err
 		}
 		defer in.Close()
-		return slices.Clone(in.All().Bytes()), nil
+		return slices.Clone(in.All().Mapped(guard.Inside)), nil
 	}
 }
 

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/link"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
 )
 
 // Link returns the words of clang-linker-wrapper for a fault of a link, without
@@ -18,8 +18,8 @@ func Link(e *link.Error) string {
 		return "linker path missing, must pass 'linker-path'"
 	case link.UnknownHost:
 		return fmt.Sprintf("No available targets are compatible with triple %q", e.Subject)
-	case link.MixedSYCL:
-		return "Linking images of SYCL offload kind with images of any other kind is not supported"
+	case link.MixedKinds:
+		return "Linking images of " + e.Subject + " offload kind with images of any other kind is not supported"
 	case link.NoRuntime:
 		return e.Subject + " bundling is not supported"
 	case link.NoImage:

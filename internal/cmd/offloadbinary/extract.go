@@ -59,7 +59,7 @@ func (p *selection) choose(filters []string, archive bool) error {
 		if len(matching) == 0 {
 			continue
 		}
-		i := slices.IndexFunc(properties, func(s offloadbinary.String) bool { return s.Key == "file" })
+		i := slices.IndexFunc(properties, func(s offloadbinary.Property) bool { return s.Key == "file" })
 		switch {
 		case archive && i < 0:
 			return words("Image must have a 'file' argument.")
@@ -80,7 +80,7 @@ func (p *selection) choose(filters []string, archive bool) error {
 }
 
 // matches reports whether an image has all the properties.
-func matches(e *images.DeviceImage, properties []offloadbinary.String) bool {
+func matches(e *images.DeviceImage, properties offloadbinary.Properties) bool {
 	for _, p := range properties {
 		var has string
 		want := p.Value

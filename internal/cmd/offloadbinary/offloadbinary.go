@@ -13,14 +13,13 @@ import (
 	"syscall"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmwords"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // The values of --compression-format.
@@ -63,7 +62,7 @@ func newOptions(r release.Release) *options {
 			"to create a fatbinary containing offloading code.\n",
 		Category: "llvm-offload-binary options",
 		// Extraction and messages follow LLVM 23, for every version of the container.
-		Version: "Debian LLVM version " + release.Nearest(max(r.Release, target.LLVM23)).Version + "\n  Optimized build.",
+		Version: "Debian LLVM version " + release.Nearest(r.BinaryTool).Version + "\n  Optimized build.",
 	}}
 	t := &o.tool
 	o.help = r.SetUp(t, order, orderNextBucket)
@@ -72,7 +71,7 @@ func newOptions(r release.Release) *options {
 	o.images = t.Strings("image", "<key>=<value>,...", "List of key and value arguments. Required keywords are 'file' and 'triple'.")
 	o.archive = t.Bool("archive", "Write extracted files to a static archive")
 	// An addition to LLVM's options.
-	o.version = t.Uint("format-version", "version", "Version of the container to write, 1, 2 or 3", uint32(r.Container))
+	o.version = t.Uint("format-version", "version", fmt.Sprintf("Version of the container to write, from 1 to %d", offloadbinary.NewestVersion), uint32(r.Container))
 	o.version.Hide()
 	o.compress = t.Bool("compress", "Compress the packaged offload binary")
 	o.format = t.Choice("compression-format", "Format used with --compress",
@@ -155,15 +154,12 @@ func message(err error, input string) string {
 	return err.Error()
 }
 
-// compressedVersion is the version of compressed containers.
-const compressedVersion = 3
-
 // pack writes an offload binary.
 func (o *options) pack(ctx context.Context, call *command.Call) error {
 	opt := engine.PackOptions{Version: int(o.version.Value), Output: o.output.Value, LLVM: true}
 	if o.compress.Value {
 		if o.version.Count == 0 {
-			opt.Version = compressedVersion
+			opt.Version = offloadbinary.CompressedVersion
 		}
 		c := &offloadbinary.Compression{Zlib: o.format.Value == zlibFormat, Level: offloadbinary.DefaultZstdLevel}
 		switch {

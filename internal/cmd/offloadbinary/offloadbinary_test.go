@@ -14,6 +14,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/budget"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
 )
@@ -172,7 +173,7 @@ func TestCompress(t *testing.T) {
 		tool := newTool(t, map[string]string{"a": image})
 		tool.release = release
 		tool.must("-o", "packed", "--image=file=a,triple=t", "--compress", "--compression-format=zlib", "--compression-level=9")
-		if packed := tool.files()["packed"]; len(packed) > 1000 || packed[4] != compressedVersion {
+		if packed := tool.files()["packed"]; len(packed) > 1000 || packed[4] != offloadbinary.CompressedVersion {
 			t.Errorf("LLVM %q: %d bytes, version %d", release, len(packed), packed[4])
 		}
 		tool.must("packed", "--image=file=out,triple=t")

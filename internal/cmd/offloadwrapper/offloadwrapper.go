@@ -12,18 +12,13 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/register"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
+	"github.com/rules-offload/rules_offload/internal/registration/runtimes"
 )
-
-// firstSYCL is the first release of LLVM whose tool wraps for SYCL, and has the
-// option --relocatable.
-const firstSYCL = target.LLVM23
 
 // Run runs a command line and returns its exit code.
 func Run(ctx context.Context, call *command.Call) int {
@@ -38,16 +33,14 @@ func Run(ctx context.Context, call *command.Call) int {
 		Version:  "Debian LLVM version " + followed.Version + "\n  Optimized build.",
 		Order:    []string{"o"},
 	}
-	kinds := []llvmcl.Choice{
-		{Value: "openmp", Help: "Wrap OpenMP binaries"},
-		{Value: "cuda", Help: "Wrap CUDA binaries"},
-		{Value: "hip", Help: "Wrap HIP binaries"},
-	}
 	// What only newer releases have can mean only one thing, and is accepted for all.
-	older := followed.Release < firstSYCL
-	kinds = append(kinds, llvmcl.Choice{Value: "sycl", Help: "Wrap SYCL binaries", Hidden: older})
+	var kinds []llvmcl.Choice
+	for i := range runtimes.Table {
+		r := &runtimes.Table[i]
+		kinds = append(kinds, llvmcl.Choice{Value: r.Kind.String(), Help: "Wrap " + r.Title + " binaries", Hidden: followed.Wraps&r.Kind == 0})
+	}
 	relocatable := tool.Bool("relocatable", "Keep OpenMP images out of later device links")
-	if older {
+	if !followed.WrapsRelocatable {
 		relocatable.Hide()
 	}
 	output := tool.String("o", "file", "Write output to <file>.")
@@ -65,8 +58,8 @@ func Run(ctx context.Context, call *command.Call) int {
 		IR: !strings.HasSuffix(output.Value, ".o") && !strings.HasSuffix(output.Value, ".obj"),
 	}
 	if opt.Kind, err = register.ParseKind(kind.Value); err == nil {
-		if opt.Kind == offloadbinary.SYCL {
-			opt.Release = max(opt.Release, firstSYCL)
+		if runtimes.Of(opt.Kind).Form == runtimes.OffloadBinary {
+			opt.Release = followed.SYCL
 		}
 		err = run(ctx, call, opt)
 	}
@@ -79,15 +72,16 @@ func Run(ctx context.Context, call *command.Call) int {
 
 // run writes the output.
 func run(ctx context.Context, call *command.Call, opt engine.RegisterOptions) error {
+	form := runtimes.Of(opt.Kind).Form
 	switch {
 	case opt.Output == "":
 		return errors.New("No such file or directory")
 	case opt.Output == "-":
 		opt.Output = "./-" // a name like any other
-	case opt.Kind != offloadbinary.OpenMP && len(opt.Images) > 1:
+	case form != runtimes.Images && len(opt.Images) > 1:
 		return errors.New("CUDA / HIP offloading uses a single fatbinary or offload bundle")
 	}
-	opt.Relocatable = opt.Relocatable && opt.Kind == offloadbinary.OpenMP
+	opt.Relocatable = opt.Relocatable && form == runtimes.Images
 	opt.Triple = cmp.Or(opt.Triple, release.HostTriple())
 	return call.Session.Register(ctx, opt)
 }

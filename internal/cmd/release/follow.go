@@ -46,13 +46,8 @@ func Number(ctx context.Context, call *command.Call, clang func() string) (targe
 
 // Nearest returns the supported release that is nearest to a number.
 func Nearest(number target.Release) Release {
-	nearest := releases[0]
-	for _, r := range releases {
-		if r.Release <= number {
-			nearest = r
-		}
-	}
-	return nearest
+	nearest := number.Nearest()
+	return releases[slices.IndexFunc(releases, func(r Release) bool { return r.Release == nearest })]
 }
 
 // OfName returns the release in the name of a tool, which packages append: 23 of

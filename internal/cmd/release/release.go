@@ -1,6 +1,6 @@
 // Package release has the differences between the releases of LLVM that the drop-ins can
-// follow. A change of behavior between releases is a field of Release, set in one table. The
-// code of a tool tests the field, never the number.
+// follow. A change of behavior between releases is a field of Release, set in one table, or, for what links and
+// registrations contain, of dialect.Dialect. The code of a tool tests the field, never the number.
 package release
 
 import (
@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
 )
@@ -43,21 +44,37 @@ type Release struct {
 	// ListsMembers reports whether clang-offload-bundler -list -type=a lists the entries of the
 	// members.
 	ListsMembers bool
+	// Wraps are the kinds of llvm-offload-wrapper.
+	Wraps offloadbinary.OffloadKind
+	// WrapsRelocatable reports whether llvm-offload-wrapper has the option --relocatable.
+	WrapsRelocatable bool
+	// SYCL is the release whose code llvm-offload-wrapper writes for SYCL: where it has none of its own, that of the
+	// first release that has one.
+	SYCL target.Release
+	// BinaryTool is the release whose llvm-offload-binary the drop-in is: LLVM 22 has an earlier one.
+	BinaryTool target.Release
+	// TempsBesideOutput reports whether clang-linker-wrapper --save-temps writes files next to its output, not in the
+	// working directory.
+	TempsBesideOutput bool
 	// Syntax is the command line syntax of all tools.
 	Syntax llvmcl.Syntax
 }
 
+// wrapped are the kinds of llvm-offload-wrapper in all releases.
+const wrapped = offloadbinary.OpenMP | offloadbinary.CUDA | offloadbinary.HIP
+
 // releases lists the supported releases, oldest first.
 var releases = []Release{
-	{Release: target.LLVM22, Version: "22.1.8", Package: "1+b2", Container: 1},
+	{Release: target.LLVM22, Version: "22.1.8", Package: "1+b2", Container: 1, Wraps: wrapped, SYCL: target.LLVM23, BinaryTool: target.LLVM23},
 	{
 		Release: target.LLVM23, Version: "23.1.4", Package: "2", Container: 2, SmallWords: true,
 		AnyTypeOfEmpty: true, ListsMembers: true, Syntax: llvmcl.Syntax{EmptyQuotes: true},
+		Wraps: wrapped | offloadbinary.SYCL, WrapsRelocatable: true, SYCL: target.LLVM23, BinaryTool: target.LLVM23, TempsBesideOutput: true,
 	},
 	{
 		Release: target.LLVM24, Version: "24.0.0", Package: "++20261025103442+7e3c57157096-1~exp1", Container: 3, SmallWords: true,
 		AnyTypeOfEmpty: true, ListsMembers: true, Syntax: llvmcl.Syntax{EmptyQuotes: true, StrictBools: true, NoGroups: true, HelpAlias: true},
-		CompressesContainers: true,
+		CompressesContainers: true, Wraps: wrapped | offloadbinary.SYCL, WrapsRelocatable: true, SYCL: target.LLVM24, BinaryTool: target.LLVM24, TempsBesideOutput: true,
 	},
 }
 

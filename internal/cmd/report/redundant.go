@@ -13,10 +13,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/kernels"
-	"github.com/rules-offload/rules_offload/internal/process"
-	"github.com/rules-offload/rules_offload/internal/scratch"
+	"github.com/rules-offload/rules_offload/installed/coverage"
+	"github.com/rules-offload/rules_offload/internal/link/process"
+	"github.com/rules-offload/rules_offload/internal/storage/scratch"
 )
 
 // Redundant is a group of architectures whose images have equal instructions, so that images for

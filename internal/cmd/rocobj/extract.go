@@ -13,10 +13,10 @@ import (
 	"syscall"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/session"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // extractHelp is the help of roc-obj-extract.
@@ -54,7 +54,7 @@ func Extract(ctx context.Context, call *command.Call) int {
 		}
 	}
 	if x.to != "" && x.to != standardStream {
-		info, err := session.Files(call.Session).Stat(x.to)
+		info, err := call.Session.Files().Stat(x.to)
 		if err != nil || !info.IsDir() {
 			report(call.Stderr, "Path '%s' cannot be found.", x.to)
 			if err == nil {
@@ -95,12 +95,12 @@ func lines(s *engine.Session) ([]string, error) {
 			return nil, nil
 		}
 	}
-	in, err := s.OpenFile(standardStream)
+	in, err := s.Files().Open(standardStream)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	text := strings.TrimSuffix(string(in.All().Bytes()), "\n")
+	text := strings.TrimSuffix(string(in.All().Mapped(guard.Inside)), "\n")
 	if text == "" {
 		return nil, nil
 	}
@@ -133,7 +133,7 @@ func (x *extractor) uri(ctx context.Context, text string) error {
 
 // file writes a range of a file.
 func (x *extractor) file(ctx context.Context, u *uri) error {
-	in, err := x.call.Session.OpenFile(operand(u.path))
+	in, err := x.call.Session.Files().Open(operand(u.path))
 	if err != nil {
 		return notFound(u, err)
 	}
@@ -147,7 +147,7 @@ func (x *extractor) file(ctx context.Context, u *uri) error {
 	}
 	return x.write(u, u.path, func(output string) error {
 		return x.call.Session.WriteFiles(ctx, engine.Output{Name: output, Write: func(w io.Writer) error {
-			_, err := w.Write(all.Slice(u.offset, u.size).Bytes())
+			_, err := w.Write(all.Slice(u.offset, u.size).Mapped(guard.Inside))
 			return err
 		}})
 	})

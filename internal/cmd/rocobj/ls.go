@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // listHelp is the help of roc-obj-ls.

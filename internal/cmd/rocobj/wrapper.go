@@ -15,7 +15,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
-	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 // wrapperHelp is the help of roc-obj.
@@ -149,7 +148,7 @@ func (w *wrapper) run(ctx context.Context, operands []string) error {
 		}
 		commands = append(commands, embedded{".s", []string{objdump, "-d", "-"}})
 	}
-	files := session.Files(w.call.Session)
+	files := w.call.Session.Files()
 	if w.outdir != "" {
 		dir, err := files.Abs(w.outdir)
 		if err != nil {
@@ -264,7 +263,7 @@ func (w *wrapper) matching(ctx context.Context, ids []string) ([]string, error) 
 
 // command runs a command with a code object.
 func (w *wrapper) command(ctx context.Context, c embedded, file string) error {
-	files := session.Files(w.call.Session)
+	files := w.call.Session.Files()
 	path, err := files.Abs(file)
 	if err != nil {
 		return err

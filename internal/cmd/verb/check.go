@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/exec"
 	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/installed/coverage"
 	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
@@ -113,7 +114,7 @@ func (f *checkFlags) runCovers(call *invocation) error {
 	if err := f.withoutBundle(call, "--covers", "files or directories for --covers"); err != nil {
 		return err
 	}
-	report, err := coverage.Check(call.ctx, call.Session, coverage.Options{Inputs: f.inputs, GPUs: f.covers})
+	report, err := coverage.Check(call.ctx, call.Session, coverage.Options{Inputs: f.inputs, GPUs: f.covers, XZ: xzProgram()})
 	if err != nil {
 		return err
 	}
@@ -127,6 +128,15 @@ func (f *checkFlags) runCovers(call *invocation) error {
 		}
 		return listing.Coverage(call.Stdout, report)
 	})
+}
+
+// xzProgram returns the path of the program xz, or "" if it is not installed.
+func xzProgram() string {
+	path, err := exec.LookPath("xz")
+	if err != nil {
+		return ""
+	}
+	return path
 }
 
 // withoutBundle adds the operands to the inputs, which what describes, and returns an error for
@@ -159,7 +169,7 @@ func (f *checkFlags) runPackage(call *invocation) error {
 	}) {
 		return fmt.Errorf("%s%s, expected a package, a directory or a file with device code", inputs[0], found(call, inputs[0]))
 	}
-	report, err := coverage.CheckPackage(call.ctx, call.Session, coverage.Options{Inputs: inputs, GPUs: f.covers})
+	report, err := coverage.CheckPackage(call.ctx, call.Session, coverage.Options{Inputs: inputs, GPUs: f.covers, XZ: xzProgram()})
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package verb
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/rules-offload/rules_offload/internal/cmd/compilation"
 	"github.com/rules-offload/rules_offload/internal/link"
@@ -61,6 +62,8 @@ var compileVerb = verb{
 	},
 }
 
-// IsCompile reports whether arguments run a compiler. In these, @file
-// is for the compiler.
-func IsCompile(args []string) bool { return len(args) > 0 && args[0] == compileVerb.name }
+// RunsProgram reports whether arguments run a compiler or another program. In these, @file
+// is for that program.
+func RunsProgram(args []string) bool {
+	return len(args) > 0 && slices.Contains([]string{compileVerb.name, launchVerb.name, onGPUVerb.name}, args[0])
+}

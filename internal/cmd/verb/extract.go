@@ -20,7 +20,7 @@ var extractVerb = verb{
 	flags: func(flags *flagSet) runner {
 		var selection engine.Selection
 		flags.input(&selection.Input, "the `file` to read")
-		imagesFlag(flags, &selection.Requests, storedKinds, "`KEY=VALUE,...,file=OUTPUT`: write the image with these properties to a file. Keys are kind, triple, arch, id (of a bundle entry), member, section, format and other keys of offload binaries. Without --image, all images are written. May be repeated.")
+		imagesFlag(flags, &selection.Requests, storedKinds(), "`KEY=VALUE,...,file=OUTPUT`: write the image with these properties to a file. Keys are kind, triple, arch, id (of a bundle entry), member, section, format and other keys of offload binaries. Without --image, all images are written. May be repeated.")
 		flags.directory(&selection.Dir, "output-dir", ".", "`directory` for images without file=")
 		flags.BoolVar(&selection.Archive, "archive", false, "write an archive of all images that an --image selects")
 		return func(call *invocation) error {
@@ -33,7 +33,7 @@ var extractVerb = verb{
 func extract(call *invocation, selection engine.Selection) error {
 	named := map[string]bool{}
 	for _, image := range selection.Requests {
-		file := value(image, "file")
+		file := image.Get("file")
 		if selection.Archive && file == "" {
 			return usageError("--archive requires file=OUTPUT in every --image")
 		}

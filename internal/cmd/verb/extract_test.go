@@ -45,7 +45,7 @@ func TestPackInspectExtract(t *testing.T) {
 		{"pack --output s --image file=z.ptx,triple=nvptx64-nvidia-cuda,arch=sm_70,kind=cuda", 0, "", ""},
 		{"inspect s", 0, "KIND  TRIPLE               ARCH   FORMAT  SIZE  STORED AS              IN\n" +
 			"cuda  nvptx64-nvidia-cuda  sm_70  ptx     16 B  offload binary at 0x0  -\n", ""},
-		{"pack --output r --image file=a.o," + triple + ",kind=HIP", 2, "", `offload pack: --image: kind=: found "HIP", expected openmp, cuda, hip, sycl or none. Try: offload pack --help` + "\n"},
+		{"pack --output r --image file=a.o," + triple + ",kind=HIP", 2, "", `offload pack: --image: kind=: found "HIP", expected ` + alternatives(packedKinds()) + ". Try: offload pack --help\n"},
 		{"pack --output r --image file=a.o,kind=hip", 2, "", "offload pack: --image file=a.o,kind=hip: triple= is missing. Try: offload pack --help\n"},
 		{"pack --output r --image file=a.o,file=x.so", 2, "", `offload pack: --image: file= is given twice. Try: offload pack --help` + "\n"},
 		{"pack --output r --format-version 4 --image file=a.o," + triple, 2, "", "offload pack: --format-version: found \"4\", expected 1, 2 or 3. Try: offload pack --help\n"},

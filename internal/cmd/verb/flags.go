@@ -27,6 +27,7 @@ type flagSet struct {
 	repeatable  []string          // flags that may be given several times
 	given       map[string]string // the flags of the call, with the last value of each
 	memory      int64             // --max-memory in bytes, 0 for the default
+	command     bool              // whether flags end at the first operand
 	checks      []func(operands []string) error
 	stderr      io.Writer // for warnings of a running verb
 }

@@ -14,6 +14,7 @@ import (
 
 // groups returns the groups, with the summary of each.
 var groups = []candidate{
+	{"cache", "Shows, clears, trims and verifies the cache of launch."},
 	{"kpack", "Lists, extracts, verifies, splits and merges kpack archives, which are files with the device code of libraries."},
 	{"wheel", "Splits, merges and prunes Python wheels with device code."},
 }

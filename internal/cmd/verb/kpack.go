@@ -2,8 +2,10 @@ package verb
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/installed/installation"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
@@ -143,7 +145,7 @@ func (f *kpackSplitFlags) define(flags *flagSet) runner {
 	levelFlag(flags, &o.Level)
 	flags.targets(&o.Archs, "archs", "`A,...`: write archives for these targets only, and drop other code")
 	flags.StringVar(&o.SearchPath, "search-path", "", "the `path` of archives relative to the library, with @GFXARCH@ for the target (default: made from --output and --kpack-dir)")
-	flags.BoolVar(&o.Append, "append", false, "add the code to existing archives of the group")
+	flags.BoolVar(&o.Append, "append", false, "add the code to existing archives of the group; --tree always does, for those in IN")
 	flags.BoolVar(&o.Complete, "complete", false, "also put code for a processor into the archives of its variants if a source has no code for them; older HIP runtimes require it")
 	flags.BoolVar(&o.Verify, "verify", false, "check the structure of the output")
 	flags.BoolVar(&f.tree, "tree", false, "split the libraries in directory IN into a new directory OUT, instead of --input and --output; --kpack-dir is relative to OUT, .kpack by default")
@@ -194,14 +196,12 @@ func (f *kpackSplitFlags) runTree(call *invocation) error {
 		return usageError("--kernel-name is for one library, so it cannot be combined with --tree")
 	case opt.SearchPath != "":
 		return usageError("--search-path is for one library, so it cannot be combined with --tree")
-	case opt.Append:
-		return usageError("--append is for one library, so it cannot be combined with --tree")
 	}
 	opt.Dir = cmp.Or(opt.Dir, ".kpack")
 	if err := required("group", opt.Group); err != nil {
 		return err
 	}
-	report, err := call.Session.KpackSplitTree(call.ctx, *opt)
+	report, err := installation.SplitTree(call.ctx, call.Session, *opt)
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,11 @@ func (f *kpackSplitFlags) runTree(call *invocation) error {
 	for _, a := range report.Archives {
 		call.print("%s: %d %s, %d bytes", a.File, a.Entries, printable.Noun(a.Entries, "code object"), a.Size)
 	}
-	call.print("%s: %d -> %d bytes in %d %s, %d of them split", report.Output, report.SizeBefore, report.SizeAfter, report.Count, printable.Noun(report.Count, "file"), len(report.Files))
+	line := fmt.Sprintf("%s: %d -> %d bytes in %d %s, %d of them split", report.Output, report.SizeBefore, report.SizeAfter, report.Count, printable.Noun(report.Count, "file"), len(report.Files))
+	if report.Unsplit > 0 {
+		line += fmt.Sprintf(", %d copied with device code", report.Unsplit)
+	}
+	call.print("%s", line)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // limits are the flags for limits on changes between two builds.
@@ -62,12 +63,12 @@ func (l *limits) read(call *invocation) error {
 
 // textOf returns the content of a file.
 func textOf(call *invocation, name string) (string, error) {
-	in, err := call.Session.OpenFile(name)
+	in, err := call.Session.Files().Open(name)
 	if err != nil {
 		return "", err
 	}
 	defer in.Close()
-	return string(in.All().Bytes()), nil
+	return string(in.All().Mapped(guard.Inside)), nil
 }
 
 // verdict returns an error for exceeded limits of a difference, and for lines that

@@ -10,9 +10,9 @@ import (
 
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
-	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/link"
-	"github.com/rules-offload/rules_offload/internal/scratch"
+	"github.com/rules-offload/rules_offload/internal/link/devicelink"
+	"github.com/rules-offload/rules_offload/internal/storage/scratch"
 )
 
 var linkVerb = verb{
@@ -31,6 +31,7 @@ type linkFlags struct {
 	opt        link.EveryTargetOptions
 	scratch    string
 	plan, json bool
+	quiet      bool
 }
 
 // define defines the flags and returns what runs the verb.
@@ -51,6 +52,7 @@ func (f *linkFlags) define(flags *flagSet) runner {
 	flags.BoolVar(&f.opt.Relocatable, "relocatable", false, "link the inputs into one object, the output, which needs no later device link")
 	flags.StringVar(&f.opt.Advice, "advice", "link the object or archive that defines it, too", "`text` about what to do, in the message about undefined symbols")
 	flags.directory(&f.scratch, "scratch", "", "keep the linked images in this `directory`")
+	flags.BoolVar(&f.quiet, "no-warn-missing-kernels", false, "do not warn about kernels that are not in the image which the runtime selects on a GPU, because an object has no code for its target")
 	flags.BoolVar(&f.plan, "plan", false, "print the commands instead of running them")
 	flags.BoolVar(&f.json, "json", false, "print the plan as JSON, with the images of each link")
 	return f.run
@@ -91,6 +93,9 @@ func (f *linkFlags) run(call *invocation) error {
 	}
 	path, _ := call.LookupEnv("PATH")
 	f.opt.Env = []string{"PATH=" + path, "TMPDIR=" + f.opt.Scratch}
+	if !f.quiet {
+		f.opt.Missing = func(m *link.MissingKernels) { call.warn("%s: %s", f.opt.Output, printable.Text(m.String())) }
+	}
 	messages, err := link.EveryTarget(call.ctx, call.Session, f.opt)
 	io.WriteString(call.Stderr, printable.Text(messages))
 	return err

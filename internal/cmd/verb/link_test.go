@@ -13,7 +13,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
@@ -21,7 +21,7 @@ import (
 func TestLinkingUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"register --triple=x --output=o image":                 "offload register: --kind is missing",
-		"register --kind=metal --triple=x --output=o image":    `--kind: found "metal", expected openmp, hip, cuda`,
+		"register --kind=metal --triple=x --output=o image":    `--kind: found "metal", expected openmp, cuda, hip`,
 		"register --kind=hip --output=o image":                 "offload register: --triple is missing",
 		"register --kind=hip --triple=x image":                 "offload register: --output is missing",
 		"register --kind=hip --triple=x --output=o":            "offload register: the images are missing",
@@ -93,7 +93,7 @@ func fatObject(t *testing.T, dir, name string) {
 	var section, fat content.Buffer
 	err := offloadbinary.Write(&section, 1, []offloadbinary.Image{{
 		Offload: offloadbinary.OpenMP, Content: content.Memory([]byte("image")),
-		Strings: []offloadbinary.String{{Key: "triple", Value: "x86_64-pc-linux-gnu"}, {Key: "arch", Value: "generic"}},
+		Properties: offloadbinary.Properties{{Key: "triple", Value: "x86_64-pc-linux-gnu"}, {Key: "arch", Value: "generic"}},
 	}})
 	if err != nil {
 		t.Fatal(err)

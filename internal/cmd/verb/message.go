@@ -6,13 +6,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
-	"github.com/rules-offload/rules_offload/internal/codeobject"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/session"
+	"github.com/rules-offload/rules_offload/internal/elf/codeobject"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // messages returns the message of an error as a line for each error that errors.Join combined.
@@ -37,12 +37,12 @@ func messages(call *command.Call, err error) []string {
 
 // formatOf returns the format of a file, see check.Format; "" if it cannot be read.
 func formatOf(call *invocation, name string) string {
-	input, err := session.Files(call.Session).Open(name)
+	input, err := call.Session.Files().Open(name)
 	if err != nil {
 		return ""
 	}
 	defer input.Close()
-	return check.Format(input.Bytes())
+	return check.Format(input.Mapped(guard.Inside))
 }
 
 // found is the end of a message on a file without what a verb needs: what the file contains instead.
@@ -76,12 +76,12 @@ func warnOfCode(call *invocation, flag, name, file string) {
 	if !target.KnownProcessor(processor) || file == "" || file == standardInput {
 		return
 	}
-	input, err := session.Files(call.Session).Open(file)
+	input, err := call.Session.Files().Open(file)
 	if err != nil {
 		return // the verb reports it
 	}
 	defer input.Close()
-	code, err := codeobject.ParseTarget(input.Bytes())
+	code, err := codeobject.ParseTarget(input.Mapped(guard.Inside))
 	if err != nil || code.Processor == "" || code.Processor == processor || !strings.HasPrefix(processor, "gfx") || strings.Contains(code.Processor, "generic") {
 		return
 	}
@@ -94,5 +94,5 @@ func missingDirectory(call *command.Call, err error) (name, dir string) {
 	if !errors.As(err, &file) || !errors.Is(err, fs.ErrNotExist) || file.InArchive() {
 		return "", ""
 	}
-	return file.Name, session.Files(call.Session).MissingDirectory(file.Name)
+	return file.Name, call.Session.Files().MissingDirectory(file.Name)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rules-offload/rules_offload/internal/registration/runtimes"
 	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
 
@@ -67,7 +68,7 @@ var mistakes = []struct{ args, want string }{
 	{"cc-data --name kernels bundle", "offload cc-data: unknown flag --name; did you mean --symbol? Try: offload cc-data --help"},
 	{"register --input bundle", "offload register: unknown flag --input; files are arguments without a flag. Try: offload register --help"},
 	{"prune --arch gfx90a so", "offload prune: unknown flag --arch; did you mean --keep? Try: offload prune --help"},
-	{"register --output o bundle", "offload register: --kind is missing: add --kind openmp, hip, cuda or sycl. Try: offload register --help"},
+	{"register --output o bundle", "offload register: --kind is missing: add --kind " + alternatives(runtimes.Names()) + ". Try: offload register --help"},
 	{"bundle --entry gfx90a=code", "offload bundle: --output is missing: add --output FILE. Try: offload bundle --help"},
 	{"link so", "offload link: --triple is missing: add --triple TRIPLE, such as x86_64-unknown-linux-gnu. Try: offload link --help"},
 	{"bundle --type objct", `offload bundle: --type: found "objct", expected i, ii, cui, hipi, d, ll, bc, s, o, a, gch or ast. Try: offload bundle --help`},
@@ -126,7 +127,7 @@ var mistakes = []struct{ args, want string }{
 	// Properties of images.
 	{"extract --image arch=gfx942,fil=o b", "offload extract: --image: unknown key fil; did you mean file? Try: offload extract --help"},
 	{"pack --output o --image file=a,triple=t,knd=hip", "offload pack: --image: unknown key knd; did you mean kind? Try: offload pack --help"},
-	{"pack --output o --image file=a,triple=t,kind=hpi", `offload pack: --image: kind=: found "hpi", expected openmp, cuda, hip, sycl or none. Try: offload pack --help`},
+	{"pack --output o --image file=a,triple=t,kind=hpi", `offload pack: --image: kind=: found "hpi", expected ` + alternatives(packedKinds()) + ". Try: offload pack --help"},
 	{"pack --output o --image file=a,file=b", "offload pack: --image: file= is given twice. Try: offload pack --help"},
 	{"pack --output o --image file=code", "offload pack: --image file=code: triple= is missing. Try: offload pack --help"},
 	{"pack --output o --compress --image file=code,triple=t", "offload pack: --compress requires --format-version 3. Try: offload pack --help"},

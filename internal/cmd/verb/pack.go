@@ -4,6 +4,7 @@ import (
 	"compress/zlib"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
@@ -11,6 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/nearest"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+	"github.com/rules-offload/rules_offload/internal/registration/runtimes"
 )
 
 var packVerb = verb{
@@ -33,13 +35,18 @@ type packFlags struct {
 
 // define defines the flags and returns what runs the verb.
 func (f *packFlags) define(flags *flagSet) runner {
-	imagesFlag(flags, &f.opt.Images, packedKinds, "`file=FILE,triple=TRIPLE,kind=KIND,KEY=VALUE...`: an image and its properties. KIND is openmp, cuda, hip, sycl or none; clang also writes arch. May be repeated.")
+	imagesFlag(flags, &f.opt.Images, packedKinds(), "`file=FILE,triple=TRIPLE,kind=KIND,KEY=VALUE...`: an image and its properties. KIND is "+alternatives(packedKinds())+"; clang also writes arch. May be repeated.")
 	flags.StringVar(&f.opt.Output, "output", "", "the offload binary, a `file`; - is standard output")
-	f.opt.Version = 1
-	flags.choice("format-version", "`version` of the container: 1 for LLVM 15 and later, 2 for LLVM 23 and later, or 3 for LLVM 24 and later (default 1)", []string{"1", "2", "3"}, func(s string) {
-		f.opt.Version = int(s[0] - '0')
-	})
-	flags.BoolVar(&f.compress, "compress", false, "compress the container; requires --format-version 3")
+	f.opt.Version = offloadbinary.DefaultVersion
+	versions, texts := []string{}, []string{}
+	for v := 1; v <= offloadbinary.NewestVersion; v++ {
+		versions = append(versions, strconv.Itoa(v))
+		texts = append(texts, fmt.Sprintf("%d for LLVM %d and later", v, offloadbinary.FirstRelease(v)))
+	}
+	last := len(texts) - 1
+	usage := fmt.Sprintf("`version` of the container: %s, or %s (default %d)", strings.Join(texts[:last], ", "), texts[last], f.opt.Version)
+	flags.choice("format-version", usage, versions, func(s string) { f.opt.Version, _ = strconv.Atoi(s) })
+	flags.BoolVar(&f.compress, "compress", false, fmt.Sprintf("compress the container; requires --format-version %d", offloadbinary.CompressedVersion))
 	flags.choice("compression-format", "`format` of compression, zstd or zlib (default zstd)", []string{"zstd", "zlib"}, func(s string) { f.zlib = s == "zlib" })
 	levelFlag(flags, &f.level)
 	f.flags = flags
@@ -61,13 +68,13 @@ func (f *packFlags) run(call *invocation) error {
 	}
 	for _, image := range f.opt.Images {
 		for _, key := range []string{"file", "triple"} {
-			if value(image, key) == "" {
+			if image.Get(key) == "" {
 				return usageError(fmt.Sprintf("--image %s: %s= is missing", joined(image), key))
 			}
 		}
 	}
 	for _, image := range f.opt.Images {
-		if arch := value(image, "arch"); arch != "" && target.ParseTriple(value(image, "triple")).Arch == target.ArchAMDGCN {
+		if arch := image.Get("arch"); arch != "" && target.ParseTriple(image.Get("triple")).Arch == target.ArchAMDGCN {
 			if err := checkGPU(arch); err != nil {
 				call.warn("--image: arch=%s: %s", printable.Name(arch), printable.Error(err))
 			}
@@ -88,8 +95,8 @@ func (f *packFlags) compression() error {
 	if !f.compress {
 		return f.flags.requires("compress", "compression-format", "level")
 	}
-	if f.opt.Version != 3 {
-		return usageError("--compress requires --format-version 3")
+	if f.opt.Version != offloadbinary.CompressedVersion {
+		return usageError(fmt.Sprintf("--compress requires --format-version %d", offloadbinary.CompressedVersion))
 	}
 	c := &offloadbinary.Compression{Zlib: f.zlib, Level: f.level}
 	_, chosen := f.flags.given["level"]
@@ -105,7 +112,7 @@ func (f *packFlags) compression() error {
 
 // imagesFlag defines --image, which may be repeated. Unlike LLVM's tool, it rejects likely
 // mistakes.
-func imagesFlag(flags *flagSet, images *[][]offloadbinary.String, kinds []string, usage string) {
+func imagesFlag(flags *flagSet, images *[]offloadbinary.Properties, kinds []string, usage string) {
 	flags.repeated("image", usage, func(s string) error {
 		seen := map[string]bool{}
 		for _, part := range strings.Split(s, ",") {
@@ -137,21 +144,14 @@ func imagesFlag(flags *flagSet, images *[][]offloadbinary.String, kinds []string
 // imageKeys are the keys of --image with a meaning. Offload binaries can have others.
 var imageKeys = []string{"file", "triple", "arch", "kind", "id", "member", "section", "format"}
 
-// packedKinds are the offload kinds of offload binaries, storedKinds those that
-// bundles have in addition.
-var (
-	packedKinds = []string{"openmp", "cuda", "hip", "sycl", "none"}
-	storedKinds = []string{"openmp", "cuda", "hip", "sycl", "none", "hipv4", "host"}
-)
+// packedKinds returns the offload kinds of offload binaries.
+func packedKinds() []string { return append(runtimes.Names(), offloadbinary.OffloadKind(0).String()) }
 
-// value returns the value of a property, "" if it is not set.
-func value(image []offloadbinary.String, key string) string {
-	img := offloadbinary.Image{Strings: image}
-	return img.Get(key)
-}
+// storedKinds returns those of offload binaries and of bundles.
+func storedKinds() []string { return append(packedKinds(), string(target.HIPv4), string(target.Host)) }
 
 // joined returns properties as they were given.
-func joined(image []offloadbinary.String) string {
+func joined(image offloadbinary.Properties) string {
 	var parts []string
 	for _, p := range image {
 		parts = append(parts, p.Key+"="+p.Value)

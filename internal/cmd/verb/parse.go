@@ -12,7 +12,7 @@ import (
 )
 
 // parse parses arguments and returns the operands. Flags may be between operands; all arguments
-// after -- are operands. Its errors are flag.ErrHelp and usage errors. Flags are those of the flag
+// after -- are operands, and those after the first operand if it is a command. Its errors are flag.ErrHelp and usage errors. Flags are those of the flag
 // package of the standard library, because cobra, pflag and kong add a millisecond to the start of
 // each process, which is as long as most calls take. That package's own parser neither names a flag
 // as help does, nor reports one that is given twice.
@@ -28,6 +28,9 @@ func parse(flags *flagSet, args []string) (operands []string, err error) {
 		}
 		if len(arg) < 2 || arg[0] != '-' {
 			operands = append(operands, arg)
+			if flags.command {
+				return append(operands, args...), nil
+			}
 			continue
 		}
 		name, value, hasValue := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")

@@ -1,12 +1,16 @@
 package verb
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/installed/installation"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/prune"
@@ -29,9 +33,10 @@ var pruneVerb = verb{
 
 // pruneFlags are the flags of offload prune.
 type pruneFlags struct {
-	opt  engine.PruneOptions
-	json bool
-	tree bool
+	opt    engine.PruneOptions
+	strict func(byDefault bool) bool // of --keep-empty
+	json   bool
+	tree   bool
 }
 
 // define defines the flags and returns what runs the verb.
@@ -56,11 +61,25 @@ func (f *pruneFlags) define(flags *flagSet) runner {
 	flags.BoolVar(&opt.Decompress, "decompress", false, "decompress compressed bundles")
 	levelFlag(flags, &opt.Level)
 	flags.BoolVar(&opt.IgnoreMissing, "ignore-missing", false, "warn about missing targets of --keep instead of failing, and copy files without device code")
+	f.strict = keepEmptyFlag(flags, "with --tree yes, else error")
 	flags.BoolVar(&opt.DryRun, "dry-run", false, "write nothing, and report sizes; those of compressed code are upper bounds")
 	flags.BoolVar(&opt.Verify, "verify", false, "check the structure of the output")
-	flags.BoolVar(&f.tree, "tree", false, "prune the files in directory IN into a new directory OUT, instead of --input and --output; files without device code are copied, links are kept")
+	flags.BoolVar(&f.tree, "tree", false, "prune the files in directory IN into a new directory OUT, instead of --input and --output; files without device code are copied, links are kept, and files that are for other GPUs only are removed")
 	flags.BoolVar(&f.json, "json", false, "print a JSON object with the changes to each bundle; sizes in bytes")
 	return f.run
+}
+
+// keepEmptyFlag defines --keep-empty, whose default is described, and returns whether it is error, after the
+// flags were parsed.
+func keepEmptyFlag(flags *flagSet, byDefault string) func(strict bool) bool {
+	given := ""
+	flags.choice("keep-empty", "what to do if no device code of a file would remain: `yes` keeps libraries with empty bundles, and in directories and wheels removes files of device code; error fails, also for files that cannot be read (default: "+byDefault+")", []string{"yes", "error"}, func(s string) { given = s })
+	return func(strict bool) bool {
+		if given == "" {
+			return strict
+		}
+		return given == "error"
+	}
 }
 
 func (f *pruneFlags) run(call *invocation) error {
@@ -80,6 +99,7 @@ func (f *pruneFlags) run(call *invocation) error {
 	for _, r := range opt.Replace {
 		warnOfCode(call, "replace", r.Name, r.File)
 	}
+	opt.KeepEmpty = !f.strict(true)
 	report, err := call.Session.Prune(call.ctx, *opt)
 	if errors.Is(err, engine.ErrNoDeviceCode) {
 		err = fmt.Errorf("%w%s", err, found(call, opt.Input))
@@ -106,7 +126,7 @@ func (f *pruneFlags) runTree(call *invocation) error {
 	if err := f.what(); err != nil {
 		return err
 	}
-	report, err := call.Session.PruneTree(call.ctx, *opt)
+	report, err := installation.PruneTree(call.ctx, call.Session, installation.PruneOptions{PruneOptions: *opt, Strict: f.strict(false)})
 	if err != nil {
 		return pruneAdvice(err)
 	}
@@ -122,8 +142,56 @@ func (f *pruneFlags) runTree(call *invocation) error {
 	for _, warning := range report.Warnings {
 		call.warn("%s", printable.Text(warning))
 	}
-	call.print("%s: %d -> %d bytes in %d %s, %d with device code", report.Output, report.SizeBefore, report.SizeAfter, report.Count, printable.Noun(report.Count, "file"), len(report.Files))
+	for _, line := range removedLines(&report) {
+		call.print("%s", line)
+	}
+	call.print("%s", treeLine(&report))
 	return nil
+}
+
+// removedLines returns a line for each directory of removed files.
+func removedLines(r *installation.PruneTreeReport) (lines []string) {
+	type removed struct {
+		count int
+		size  int64
+		gpus  []string
+	}
+	dirs := make(map[string]*removed)
+	for _, f := range r.Removed {
+		dir := path.Dir(f.File)
+		d := dirs[dir]
+		if d == nil {
+			d = &removed{}
+			dirs[dir] = d
+		}
+		d.count++
+		d.size += f.Size
+		for _, gpu := range f.GPUs {
+			if !slices.Contains(d.gpus, gpu) {
+				d.gpus = append(d.gpus, gpu)
+			}
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
+		d := dirs[dir]
+		slices.Sort(d.gpus)
+		lines = append(lines, fmt.Sprintf("%s: removed %d %s for %s, %d bytes", dir, d.count, printable.Noun(d.count, "file"), strings.Join(d.gpus, ", "), d.size))
+	}
+	return lines
+}
+
+// treeLine returns the summary of a pruned directory: what was removed, kept, and not understood.
+func treeLine(r *installation.PruneTreeReport) string {
+	line := fmt.Sprintf("%s: %d -> %d bytes in %d %s, %d with device code", r.Output, r.SizeBefore, r.SizeAfter, r.Count, printable.Noun(r.Count, "file"), len(r.Files))
+	for _, part := range []struct {
+		count int
+		text  string
+	}{{len(r.Removed), "removed"}, {len(r.Empty), "without code now"}, {r.Unread, "not understood"}} {
+		if part.count > 0 {
+			line += fmt.Sprintf(", %d %s", part.count, part.text)
+		}
+	}
+	return line
 }
 
 // pruneAdvice adds advice to the error for a file without the requested code.
@@ -131,7 +199,7 @@ func pruneAdvice(err error) error {
 	switch {
 	case errors.Is(err, engine.ErrNoDeviceCode):
 		return fmt.Errorf("%w; to copy it, add --ignore-missing", err)
-	case errors.As(err, new(*prune.MissingError)):
+	case errors.As(err, new(*prune.MissingError)), errors.As(err, new(*installation.MissingError)):
 		return fmt.Errorf("%w; name one of them, or add --ignore-missing", err)
 	}
 	return err
@@ -186,7 +254,7 @@ func pruneLine(r *engine.PruneReport) string {
 	if len(r.Bundles) != 1 {
 		bundles = fmt.Sprintf("%d bundles", len(r.Bundles))
 	}
-	names := strings.Join(kept, ", ")
+	names := cmp.Or(strings.Join(kept, ", "), "none")
 	if slices.Equal(kept, all) && len(kept) > 1 {
 		names = "all"
 	}

@@ -7,7 +7,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
 	"github.com/rules-offload/rules_offload/internal/embedding"
-	"github.com/rules-offload/rules_offload/internal/register"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
+	"github.com/rules-offload/rules_offload/internal/registration/runtimes"
 )
 
 var registerVerb = verb{
@@ -19,16 +20,17 @@ var registerVerb = verb{
 	},
 	flags: func(flags *flagSet) runner {
 		opt := engine.RegisterOptions{Release: release.Default}
-		flags.choice("kind", "the `runtime`: openmp, hip, cuda or sycl", []string{"openmp", "hip", "cuda", "sycl"}, func(s string) {
+		kinds := alternatives(runtimes.Names())
+		flags.choice("kind", "the `runtime`: "+kinds, runtimes.Names(), func(s string) {
 			opt.Kind, _ = register.ParseKind(s)
 		})
 		flags.check(func(operands []string) error {
 			switch opt.Images = operands; {
 			case opt.Kind == 0:
-				return usageError("--kind is missing: add --kind openmp, hip, cuda or sycl")
+				return usageError("--kind is missing: add --kind " + kinds)
 			case len(operands) == 0:
 				return usageError("the images are missing: expected at least one IMAGE")
-			case opt.Kind != offloadbinary.OpenMP && len(operands) > 1:
+			case runtimes.Of(opt.Kind).Form != runtimes.Images && len(operands) > 1:
 				return usageError(opt.Kind.String() + " registers one fat binary or offload binary: first combine the images")
 			}
 			return nil

@@ -11,7 +11,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/cmd/report"
-	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 var reportVerb = verb{
@@ -95,7 +94,7 @@ func (f *reportFlags) findRedundant(call *invocation, r *report.Report) error {
 	program := f.disassembler
 	if strings.ContainsRune(program, filepath.Separator) {
 		var err error
-		if program, err = session.Files(call.Session).Abs(program); err != nil {
+		if program, err = call.Session.Files().Abs(program); err != nil {
 			return err
 		}
 	}

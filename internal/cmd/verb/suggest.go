@@ -17,8 +17,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
-	"github.com/rules-offload/rules_offload/internal/process"
-	"github.com/rules-offload/rules_offload/internal/scratch"
+	"github.com/rules-offload/rules_offload/internal/link/process"
+	"github.com/rules-offload/rules_offload/internal/storage/scratch"
 )
 
 // buildCommand is a command that builds a part of the new build.

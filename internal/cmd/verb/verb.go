@@ -17,7 +17,6 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/compilation"
 	"github.com/rules-offload/rules_offload/internal/cmd/nearest"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
-	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 // A verb is a command of offload.
@@ -32,6 +31,8 @@ type verb struct {
 	examples []example
 	// onlyOutputs is set if the verb starts no processes, and writes no files but outputs of its Session.
 	onlyOutputs bool
+	// command is set if the operands are a command: flags end at the first of them.
+	command bool
 	// flags defines the flags of one call, at their defaults, and returns what runs it. The name
 	// of a flag's value is between backquotes in its usage.
 	flags func(*flagSet) runner
@@ -83,7 +84,9 @@ func sections() []section {
 		{"Device code in any file", []*verb{&inspectVerb, &reportVerb, &diffVerb, &extractVerb}},
 		{"Installed libraries", []*verb{&pruneVerb, &kpackListVerb, &kpackExtractVerb, &kpackVerifyVerb, &kpackSplitVerb, &kpackMergeVerb, &wheelSplitVerb, &wheelMergeVerb, &wheelPruneVerb}},
 		{"Objects and links", []*verb{&packVerb, &embedVerb, &ccDataVerb, &registerVerb, &linkVerb, &isolateVerb, &requireVerb, &splitDebugVerb}},
+		{"Compilations without Bazel", []*verb{&launchVerb, &cacheStatsVerb, &cacheClearVerb, &cacheTrimVerb, &cacheVerifyVerb}},
 		{"Steps of Bazel rules", []*verb{&compressPartVerb, &compressPlanVerb, &assembleVerb, &compileVerb, &linkDeviceVerb, &deviceDepsVerb}},
+		{"Tests", []*verb{&onGPUVerb}},
 		{"Installation", []*verb{&completionVerb, manVerb()}},
 	}
 }
@@ -222,7 +225,7 @@ func otherVerb(call *command.Call, name string) string {
 	if strings.Contains(name, "-") && slices.Contains(strings.FieldsFunc(dropIns, func(r rune) bool { return r == ' ' || r == ',' }), name) {
 		return "for the command line of " + name + ", make a symbolic link of that name to offload"
 	}
-	if input, err := session.Files(call.Session).Open(name); err == nil {
+	if input, err := call.Session.Files().Open(name); err == nil {
 		input.Close()
 		return "to list the device code of this file, run offload inspect " + name
 	}
@@ -296,13 +299,13 @@ func (v *verb) run(ctx context.Context, call *command.Call) error {
 		}
 	}
 	flags.stderr = call.Stderr
-	session.Files(call.Session).RejectPointers = true
+	call.Session.Files().RejectPointers = true
 	return run(&invocation{call, call.Session.Context(ctx), v.name, operands})
 }
 
 // prepare returns what runs a call, and its flags, defined and at their defaults.
 func (v *verb) prepare() (runner, *flagSet) {
-	flags := &flagSet{}
+	flags := &flagSet{command: v.command}
 	flags.Init(v.name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // messages are printed once, by exit
 	flags.Usage = func() {}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/installed/installation"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
@@ -50,7 +50,7 @@ func (f wheelFlags) runner(write func(call *invocation) (report any, warnings, l
 }
 
 // wheelLines returns a line for each wheel.
-func wheelLines(wheels ...engine.WheelFile) (lines []string) {
+func wheelLines(wheels ...installation.WheelFile) (lines []string) {
 	for i := range wheels {
 		line := fmt.Sprintf("%s: %d bytes", wheels[i].File, wheels[i].Size)
 		if len(wheels[i].Archs) > 0 {
@@ -89,7 +89,7 @@ var wheelSplitVerb = verb{
 		{"Use one wheel for two GPUs", "offload wheel split --family mi300=gfx942,gfx950 --output-dir dist math-1.0-cp312-cp312-linux_x86_64.whl"},
 	},
 	flags: func(flags *flagSet) runner {
-		var opt engine.WheelSplitOptions
+		var opt installation.SplitWheelOptions
 		flags.input(&opt.Input, "the wheel, a `file`")
 		wheels := newWheelFlags(flags, &opt.OutputDir, &opt.Verify, &opt.Modified)
 		flags.repeated("family", "`NAME=GPU,...`: put the code for these GPUs into one wheel. May be repeated.", func(s string) error {
@@ -98,17 +98,21 @@ var wheelSplitVerb = verb{
 				return fmt.Errorf("found %q, expected NAME=GPU,...", s)
 			}
 			archs, err := addTargets(nil, list)
-			opt.Families = append(opt.Families, engine.WheelFamily{Name: name, Archs: archs})
+			opt.Families = append(opt.Families, installation.WheelFamily{Name: name, Archs: archs})
 			return err
 		})
 		flags.targets(&opt.Archs, "archs", "`A,...`: write the code for these targets only, and drop other code")
 		flags.StringVar(&opt.DeviceName, "device-name", "", "the `name` of the projects of device wheels without the GPU; it ends in -device (default: NAME-device)")
+		flags.repeated("device-requires", "a `requirement` of each device wheel; @GFXARCH@ in it stands for the GPU: math-device-@GFXARCH@==7.2. May be repeated.", func(s string) error {
+			opt.Requires = append(opt.Requires, s)
+			return nil
+		})
 		schemeFlag(flags, &opt.Uncompressed)
 		levelFlag(flags, &opt.Level)
 		flags.BoolVar(&opt.Complete, "complete", false, "also put code for a processor into the archives of its variants if a source has no code for them; older HIP runtimes require it")
 		return wheels.runner(func(call *invocation) (any, []string, []string, error) {
-			report, err := call.Session.WheelSplit(call.ctx, opt)
-			return report, report.Warnings, wheelLines(append([]engine.WheelFile{report.Host}, report.Devices...)...), err
+			report, err := installation.SplitWheel(call.ctx, call.Session, opt)
+			return report, report.Warnings, wheelLines(append([]installation.WheelFile{report.Host}, report.Devices...)...), err
 		})
 	},
 }
@@ -122,13 +126,13 @@ var wheelMergeVerb = verb{
 		{"Merge all wheels of a version", "offload wheel merge --output-dir whole dist/math-1.0-cp312-cp312-linux_x86_64.whl dist/math_device_gfx942-1.0-cp312-cp312-linux_x86_64.whl"},
 	},
 	flags: func(flags *flagSet) runner {
-		var opt engine.WheelMergeOptions
+		var opt installation.MergeWheelOptions
 		flags.inputs(&opt.Inputs, "a host wheel and its device wheels")
 		wheels := newWheelFlags(flags, &opt.OutputDir, &opt.Verify, &opt.Modified)
 		flags.BoolVar(&opt.Compress, "compress", false, "compress the bundles in libraries")
 		levelFlag(flags, &opt.Level)
 		return wheels.runner(func(call *invocation) (any, []string, []string, error) {
-			report, err := call.Session.WheelMerge(call.ctx, opt)
+			report, err := installation.MergeWheels(call.ctx, call.Session, opt)
 			return report, report.Warnings, wheelLines(report.Wheel), err
 		})
 	},
@@ -143,22 +147,30 @@ var wheelPruneVerb = verb{
 		{"Keep one GPU", "offload wheel prune --keep gfx942 --output-dir small math-1.0-cp312-cp312-linux_x86_64.whl"},
 	},
 	flags: func(flags *flagSet) runner {
-		var opt engine.WheelPruneOptions
+		var opt installation.PruneWheelOptions
 		flags.inputs(&opt.Inputs, "at least one WHEEL")
 		wheels := newWheelFlags(flags, &opt.OutputDir, &opt.Verify, &opt.Modified)
 		flags.targets(&opt.Keep, "keep", "`A,...`: keep the code for these targets")
 		flags.targets(&opt.Drop, "drop", "`A,...`: drop the code for these targets")
+		strict := keepEmptyFlag(flags, "yes")
 		flags.BoolVar(&opt.IgnoreMissing, "ignore-missing", false, "warn about targets of --keep that no wheel has, instead of failing")
 		return wheels.runner(func(call *invocation) (any, []string, []string, error) {
 			if (len(opt.Keep) > 0) == (len(opt.Drop) > 0) {
 				return nil, nil, nil, usageError("expected --keep or --drop")
 			}
-			report, err := call.Session.WheelPrune(call.ctx, opt)
+			opt.Strict = strict(false)
+			report, err := installation.PruneWheels(call.ctx, call.Session, opt)
 			warnings, lines := report.Warnings, wheelLines(report.Wheels...)
 			for _, file := range report.Files {
 				for _, w := range file.Warnings {
 					warnings = append(warnings, file.Input+": "+w)
 				}
+			}
+			if n := len(report.Removed); n > 0 {
+				lines = append(lines, fmt.Sprintf("removed %d %s for other GPUs", n, printable.Noun(n, "file")))
+			}
+			for _, name := range report.Empty {
+				lines = append(lines, name+": no device code is left")
 			}
 			for _, name := range report.Dropped {
 				lines = append(lines, name+": not written, because no code is left")

@@ -21,6 +21,8 @@ type Library struct {
 	Section string
 	// CUDA is whether Bundles are CUDA fatbinaries, with the sections and wrappers of CUDA.
 	CUDA bool
+	// Kernels are the names of kernels that the file registers with HIP by offload entries.
+	Kernels []string
 	// Pointer, if not nil, is an offset in the device code that a relocated pointer in
 	// .data leads to.
 	Pointer *uint64
@@ -60,6 +62,9 @@ const (
 )
 
 const librarySegments = 7
+
+// The sizes of an offload entry, and of the read-only data before the names of kernels, in bytes.
+const offloadEntry, readOnly = 56, 16
 
 // segments are the first and last sections of loaded segments, with their flags.
 var segments = []struct{ first, last, flags int }{{0, rela, 4}, {text, text, 5}, {rodata, ehframe, 4}, {dynamic, data, 6}}
@@ -170,6 +175,7 @@ func (l Library) sections() []section {
 	if l.Pointer != nil {
 		relocations++
 	}
+	relocations += 2 * len(l.Kernels)
 	size, typ, entry := relocations*24, uint32(4), uint64(24)
 	switch {
 	case l.Exec:
@@ -197,6 +203,12 @@ func (l Library) sections() []section {
 	s[dynamic] = section{name: ".dynamic", typ: 6, flags: 3, align: 8, link: dynstr, entry: 16, data: make([]byte, 16*10)}
 	s[wrappers] = section{name: map[bool]string{false: ".hipFatBinSegment", true: ".nvFatBinSegment"}[l.CUDA], typ: 1, flags: 3, align: 8, data: make([]byte, 24*len(l.Wrappers))}
 	s[data] = section{name: ".data", typ: 1, flags: 3, align: 8, data: []byte("12345678data....")}
+	if l.Kernels != nil {
+		s[data].name, s[data].data = "llvm_offload_entries", make([]byte, offloadEntry*len(l.Kernels))
+	}
+	for _, name := range l.Kernels {
+		s[rodata].data = append(append(s[rodata].data, name...), 0)
+	}
 	s[symtab] = section{name: ".symtab", typ: 2, align: 8, link: strtab, info: 1, entry: 24, data: make([]byte, 24*(1+len(l.Bundles)))}
 	s[strtab] = section{name: ".strtab", typ: 3, align: 1, data: []byte("\x00bundle\x00")}
 	s[shstrtab] = section{name: ".shstrtab", typ: 3, align: 1}
@@ -257,6 +269,16 @@ func (l Library) fill(s []section) {
 	}
 	if l.Pointer != nil {
 		point(&s[data], 0, s[fatbin].addr+*l.Pointer, -1)
+	}
+	text := s[rodata].addr + readOnly
+	for i, name := range l.Kernels {
+		const versionAt, kindAt, addrAt, nameAt, hip = 8, 10, 16, 24, 4
+		e := s[data].data[offloadEntry*i:]
+		le.PutUint16(e[versionAt:], 1)
+		le.PutUint16(e[kindAt:], hip)
+		point(&s[data], uint64(offloadEntry*i+addrAt), text, -1)
+		point(&s[data], uint64(offloadEntry*i+nameAt), text, -1)
+		text += uint64(len(name) + 1)
 	}
 	tags := [][2]uint64{{5, s[dynstr].addr}, {6, s[dynsym].addr}, {10, uint64(len(s[dynstr].data))}, {11, 24}}
 	switch {

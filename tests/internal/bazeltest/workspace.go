@@ -361,6 +361,7 @@ type Command struct {
 	Arguments    []string
 	Requirements map[string]string // of the action for its execution
 	Platform     string            // label of the execution platform
+	Inputs       []string          // paths of all inputs
 }
 
 // Commands returns those of the actions that match an aquery expression.
@@ -368,29 +369,88 @@ func (w *Workspace) Commands(expression string, flags ...string) []Command {
 	w.t.Helper()
 	query := append([]string{"aquery", expression, "--output=jsonproto", "--include_param_files"}, flags...)
 	result := w.Bazel(query...)
-	var graph struct {
-		Actions []struct {
-			Mnemonic          string
-			Arguments         []string
-			ParamFiles        []struct{ Arguments []string }
-			ExecutionInfo     []struct{ Key, Value string }
-			ExecutionPlatform string
-		}
-	}
+	var graph actionGraph
 	if err := json.Unmarshal([]byte(result.Stdout), &graph); err != nil {
 		w.t.Fatalf("aquery: %v\n%.2000s", err, result.Output)
 	}
+	inputs := graph.inputs()
 	commands := make([]Command, len(graph.Actions))
 	for i, action := range graph.Actions {
-		commands[i] = Command{action.Mnemonic, action.Arguments, map[string]string{}, action.ExecutionPlatform}
+		commands[i] = Command{Mnemonic: action.Mnemonic, Arguments: action.Arguments, Requirements: map[string]string{}, Platform: action.ExecutionPlatform}
 		for _, file := range action.ParamFiles {
 			commands[i].Arguments = append(commands[i].Arguments, file.Arguments...)
 		}
 		for _, requirement := range action.ExecutionInfo {
 			commands[i].Requirements[requirement.Key] = requirement.Value
 		}
+		for _, id := range action.InputDepSetIds {
+			commands[i].Inputs = append(commands[i].Inputs, inputs(id)...)
+		}
 	}
 	return commands
+}
+
+// actionGraph is the output of aquery.
+type actionGraph struct {
+	Actions []struct {
+		Mnemonic          string
+		Arguments         []string
+		ParamFiles        []struct{ Arguments []string }
+		ExecutionInfo     []struct{ Key, Value string }
+		ExecutionPlatform string
+		InputDepSetIds    []int
+	}
+	Artifacts     []struct{ ID, PathFragmentID int }
+	DepSetOfFiles []struct {
+		ID                  int
+		DirectArtifactIds   []int
+		TransitiveDepSetIds []int
+	}
+	PathFragments []struct {
+		ID, ParentID int
+		Label        string
+	}
+}
+
+// inputs returns a function that returns the paths of a set of files.
+func (g *actionGraph) inputs() func(id int) []string {
+	fragments := map[int]int{}
+	for i, fragment := range g.PathFragments {
+		fragments[fragment.ID] = i
+	}
+	var path func(id int) string
+	path = func(id int) string {
+		fragment := g.PathFragments[fragments[id]]
+		if fragment.ParentID == 0 {
+			return fragment.Label
+		}
+		return path(fragment.ParentID) + "/" + fragment.Label
+	}
+	artifacts := map[int]string{}
+	for _, artifact := range g.Artifacts {
+		artifacts[artifact.ID] = path(artifact.PathFragmentID)
+	}
+	sets := map[int]int{}
+	for i, set := range g.DepSetOfFiles {
+		sets[set.ID] = i
+	}
+	return func(id int) []string {
+		var files []string
+		seen := map[int]bool{id: true}
+		for pending := []int{id}; len(pending) > 0; pending = pending[1:] {
+			set := g.DepSetOfFiles[sets[pending[0]]]
+			for _, artifact := range set.DirectArtifactIds {
+				files = append(files, artifacts[artifact])
+			}
+			for _, below := range set.TransitiveDepSetIds {
+				if !seen[below] {
+					seen[below] = true
+					pending = append(pending, below)
+				}
+			}
+		}
+		return files
+	}
 }
 
 // readLog reads an execution log, a sequence of JSON objects.

@@ -22,29 +22,30 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/engine/coverage"
+	"github.com/rules-offload/rules_offload/engine/files"
 	deviceimages "github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/installed/coverage"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/bitcode"
 	"github.com/rules-offload/rules_offload/internal/check"
+	"github.com/rules-offload/rules_offload/internal/cmd/flagfile"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
-	"github.com/rules-offload/rules_offload/internal/codeobject"
-	"github.com/rules-offload/rules_offload/internal/cubin"
-	"github.com/rules-offload/rules_offload/internal/elfcheck"
-	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/flagfile"
-	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/devicecode/cubin"
+	"github.com/rules-offload/rules_offload/internal/devicecode/ptx"
+	"github.com/rules-offload/rules_offload/internal/devicecode/spirv"
+	"github.com/rules-offload/rules_offload/internal/elf/codeobject"
+	"github.com/rules-offload/rules_offload/internal/elf/elfcheck"
+	"github.com/rules-offload/rules_offload/internal/elf/elfedit"
+	"github.com/rules-offload/rules_offload/internal/elf/object"
 	"github.com/rules-offload/rules_offload/internal/kpack"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/llvm/bitcode"
 	"github.com/rules-offload/rules_offload/internal/prune"
-	"github.com/rules-offload/rules_offload/internal/ptx"
-	"github.com/rules-offload/rules_offload/internal/register"
-	"github.com/rules-offload/rules_offload/internal/spirv"
+	"github.com/rules-offload/rules_offload/internal/registration/register"
+	"github.com/rules-offload/rules_offload/internal/registration/registered"
+	"github.com/rules-offload/rules_offload/internal/storage/guard"
 )
 
 // List returns the parsers. Roots are directories that may be that of the module, for
@@ -416,7 +417,7 @@ func readPackages(data []byte, most int64) error {
 				return fmt.Errorf("written again: %v", err)
 			}
 			for i := range again.Images {
-				if !bytes.Equal(again.Images[i].Content.Bytes(), p.Images[i].Content.Bytes()) {
+				if !bytes.Equal(again.Images[i].Content.Mapped(guard.Inside), p.Images[i].Content.Mapped(guard.Inside)) {
 					return fmt.Errorf("image %d, written again, has other bytes", i)
 				}
 			}
@@ -440,11 +441,11 @@ func samePackage(data []byte, images []offloadbinary.Image) error {
 	for i := range images {
 		entry := data[at+40*uint64(i):]
 		from, size := le.Uint64(entry[24:]), le.Uint64(entry[32:])
-		if !bytes.Equal(data[from:from+size], images[i].Content.Bytes()) || uint16(images[i].Kind) != le.Uint16(entry) || uint16(images[i].Offload) != le.Uint16(entry[2:]) {
+		if !bytes.Equal(data[from:from+size], images[i].Content.Mapped(guard.Inside)) || uint16(images[i].Kind) != le.Uint16(entry) || uint16(images[i].Offload) != le.Uint16(entry[2:]) {
 			return fmt.Errorf("image %d of %d bytes differs from what the entry states", i, images[i].Content.Len())
 		}
-		if int(le.Uint64(entry[16:])) != len(images[i].Strings) {
-			return fmt.Errorf("image %d has %d properties, the entry states %d", i, len(images[i].Strings), le.Uint64(entry[16:]))
+		if int(le.Uint64(entry[16:])) != len(images[i].Properties) {
+			return fmt.Errorf("image %d has %d properties, the entry states %d", i, len(images[i].Properties), le.Uint64(entry[16:]))
 		}
 	}
 	return nil
@@ -533,7 +534,7 @@ func identify(data []byte) error {
 		return fmt.Errorf("%v, of 64 bytes %v", f, object.Identify(data[:64]))
 	}
 	offloadbinary.KindOfData(data)
-	prune.MayHaveCode(data)
+	prune.MayHaveCode(content.Memory(data))
 	for _, is := range []func([]byte) bool{ar.Is, bitcode.Is, bundle.Is, ccob.Is, codeobject.Is, cubin.Is, elfedit.Is, kpack.Is, offloadbinary.Is, ptx.Is, spirv.Is} {
 		is(data)
 	}
@@ -668,12 +669,18 @@ func readHost(data []byte) error {
 	if err := serious(err); err != nil {
 		return err
 	}
-	f, err := elfedit.Parse(content.Memory(data))
-	if err != nil {
-		return serious(err)
-	}
-	if w, err := prune.Wrappers(f); err == nil && len(w) > len(data) {
+	code := registered.Find(content.Memory(data))
+	if w := code.Wrappers; len(w) > len(data) {
 		return fmt.Errorf("%d wrappers", len(w))
+	}
+	for i := range code.Regions {
+		r := &code.Regions[i]
+		r.Alone()
+		for k, b := range r.Bundles {
+			if b.Offset < 0 || b.Offset >= r.End(k) || r.End(k) > r.Content.Len() {
+				return fmt.Errorf("section %q: bundle %d at 0x%x to 0x%x", r.Name, k, b.Offset, r.End(k))
+			}
+		}
 	}
 	return nil
 }
