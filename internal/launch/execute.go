@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/rules-offload/rules_offload/internal/cache"
-	"github.com/rules-offload/rules_offload/internal/cmd/depfile"
+	"github.com/rules-offload/rules_offload/internal/launch/depfile"
 	"github.com/rules-offload/rules_offload/internal/launch/key"
 	"github.com/rules-offload/rules_offload/internal/launch/plan"
 	"github.com/rules-offload/rules_offload/internal/link/process"

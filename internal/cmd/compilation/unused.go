@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/rules-offload/rules_offload/internal/cmd/depfile"
+	"github.com/rules-offload/rules_offload/internal/launch/depfile"
 )
 
 // unused returns those of the headers, in their order, that a compilation has not

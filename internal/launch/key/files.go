@@ -1,10 +1,13 @@
 package key
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rules-offload/rules_offload/internal/cache"
 )
@@ -15,6 +18,37 @@ type Files struct {
 	mu    sync.Mutex
 	known map[string]*file
 	dirs  map[string]map[string]bool // names in a directory, and whether they are directories
+	// states are the states of variants, by the hash of the names and directories that they depend on: the
+	// compilations for different GPUs have the same.
+	states map[[32]byte]*state
+}
+
+// state is a state that is computed once.
+type state struct {
+	once sync.Once
+	hash [32]byte
+}
+
+// state returns the state of a variant.
+func (f *Files) state(v *Variant, search []string) [32]byte {
+	var h Hash
+	h.Text(search...)
+	h.Text("names")
+	h.Text(v.Names...)
+	for _, dir := range slices.Sorted(maps.Keys(v.Quoted)) {
+		h.Text("beside", dir)
+		h.Text(v.Quoted[dir]...)
+	}
+	k := h.Key()
+	f.mu.Lock()
+	got := f.states[k]
+	if got == nil {
+		got = &state{}
+		f.states[k] = got
+	}
+	f.mu.Unlock()
+	got.once.Do(func() { got.hash, _ = v.state(f, search, time.Time{}) })
+	return got.hash
 }
 
 // file is a file that was read.
@@ -30,7 +64,7 @@ type file struct {
 
 // NewFiles returns an empty Files.
 func NewFiles() *Files {
-	return &Files{known: map[string]*file{}, dirs: map[string]map[string]bool{}}
+	return &Files{known: map[string]*file{}, dirs: map[string]map[string]bool{}, states: map[[32]byte]*state{}}
 }
 
 func (f *Files) get(name string) *file {

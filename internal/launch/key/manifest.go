@@ -123,7 +123,7 @@ func (v *Variant) changed(f *Files, search []string) string {
 			return r.Name + " changed"
 		}
 	}
-	if state, _ := v.state(f, search, time.Time{}); state != v.State {
+	if f.state(v, search) != v.State {
 		return "a header was added to or removed from the directories that are searched"
 	}
 	return ""
@@ -149,8 +149,12 @@ func (v *Variant) state(f *Files, search []string, before time.Time) (state [32]
 		}
 		h.Text(string(bits))
 	}
+	seen := map[string]bool{}
 	for _, dir := range search {
-		probe(dir, v.Names)
+		if !seen[dir] { // compilers are given some directories twice
+			seen[dir] = true
+			probe(dir, v.Names)
+		}
 	}
 	for _, dir := range slices.Sorted(maps.Keys(v.Quoted)) {
 		probe(dir, v.Quoted[dir])
