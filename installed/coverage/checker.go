@@ -272,8 +272,8 @@ func (c *checker) read(f *images.File) (found code, err error) {
 	return found, err
 }
 
-// noMembers is place.members of an image that is in no archive.
-var noMembers = fmt.Sprintf("%q", []string(nil))
+// noMembers is place.members of an image that is in no archive: the text of no strings.
+const noMembers = "[]"
 
 // group groups the images of a file by the bundle that contains them.
 func (c *checker) group(list []*images.DeviceImage, described []kernels.Image) []Bundle {

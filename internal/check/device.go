@@ -49,7 +49,7 @@ func checkDevice(id string, head []byte, image string) error {
 	if built == "" {
 		return nil
 	}
-	always := fixed[processor]
+	always := fixed(processor)
 	if head[8] >= 2 { // before version 4 of the ABI, the flags of features have another meaning
 		for _, f := range features {
 			if sign := settings[flags>>f.shift&3]; sign != "" && !(sign == "+" && slices.Contains(always, f.name)) {

@@ -77,10 +77,17 @@ var features = []feature{
 	{"xnack", 8},
 }
 
-// fixed are the features that a processor always has, so that newer compilers do not name them.
-var fixed = map[string][]string{
-	"gfx1250":         []string{"sramecc", "xnack"},
-	"gfx1250-strict":  []string{"sramecc", "xnack"},
-	"gfx1251":         []string{"sramecc", "xnack"},
-	"gfx12-5-generic": []string{"sramecc", "xnack"},
+// fixed returns the features that a processor always has, so that newer compilers do not name them.
+func fixed(processor string) []string {
+	switch processor {
+	case "gfx1250":
+		return []string{"sramecc", "xnack"}
+	case "gfx1250-strict":
+		return []string{"sramecc", "xnack"}
+	case "gfx1251":
+		return []string{"sramecc", "xnack"}
+	case "gfx12-5-generic":
+		return []string{"sramecc", "xnack"}
+	}
+	return nil
 }

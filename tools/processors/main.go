@@ -309,13 +309,13 @@ func (d *data) flags() string {
 	for _, f := range d.Features {
 		fmt.Fprintf(&b, "{%q, %d},\n", f.Name, f.Shift)
 	}
-	b.WriteString("}\n\n// fixed are the features that a processor always has, so that newer compilers do not name them.\nvar fixed = map[string][]string{\n")
+	b.WriteString("}\n\n// fixed returns the features that a processor always has, so that newer compilers do not name them.\nfunc fixed(processor string) []string {\nswitch processor {\n")
 	for _, p := range d.AMDGCN {
 		if len(p.Fixed) > 0 {
-			fmt.Fprintf(&b, "%q: %#v,\n", p.Name, p.Fixed)
+			fmt.Fprintf(&b, "case %q:\nreturn %#v\n", p.Name, p.Fixed)
 		}
 	}
-	b.WriteString("}\n")
+	b.WriteString("}\nreturn nil\n}\n")
 	return b.String()
 }
 
