@@ -273,6 +273,7 @@ func (c *checker) read(f *images.File) (found code, err error) {
 }
 
 // noMembers is place.members of an image that is in no archive.
+// noMembers is place.members of an image that is in no archive: the text of no strings.
 const noMembers = "[]"
 
 // group groups the images of a file by the bundle that contains them.
