@@ -26,6 +26,10 @@ var platforms = []platform{
 	{"linux", "arm64"},
 }
 
+// programs are the directories of cmd with the programs of a release: the program, and the connection of its launcher
+// with a remote cache.
+var programs = []string{"offload", "offload-remote"}
+
 // build writes the files of a release to dir, which must be empty or not exist.
 func build(dir string) error {
 	dir, err := filepath.Abs(dir)
@@ -60,12 +64,14 @@ func buildFrom(commit, dir string, platforms []platform) error {
 		return err
 	}
 	for _, p := range platforms {
-		name := filepath.Join(dir, "offload-"+p.os+"-"+p.arch)
-		if err := compile(src, name, p.os, p.arch); err != nil {
-			return err
-		}
-		if err := writeSBOM(name, version); err != nil {
-			return err
+		for _, program := range programs {
+			name := filepath.Join(dir, program+"-"+p.os+"-"+p.arch)
+			if err := compile(src, program, name, p.os, p.arch); err != nil {
+				return err
+			}
+			if err := writeSBOM(name, version); err != nil {
+				return err
+			}
 		}
 	}
 	lock, err := programLock(dir, version, platforms)
@@ -123,17 +129,17 @@ func moduleVersion(src string) (string, error) {
 	return "0.0.0", nil
 }
 
-// compile builds the program so that its bytes depend only on the sources and the Go release.
-func compile(src, out, goos, goarch string) error {
+// compile builds a program so that its bytes depend only on the sources and the Go release.
+func compile(src, program, out, goos, goarch string) error {
 	linker := "-s -w -buildid="
-	if goos == "linux" {
+	if goos == "linux" && program == "offload" {
 		linker += " -E offload_entry" // for amd64 and arm64, see cmd/offload/entry_linux.go
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags="+linker, "-o", out, "./cmd/offload")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags="+linker, "-o", out, "./cmd/"+program)
 	cmd.Dir = src
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off")
 	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build for %s/%s: %w\n%s", goos, goarch, err, text)
+		return fmt.Errorf("go build of %s for %s/%s: %w\n%s", program, goos, goarch, err, text)
 	}
 	return nil
 }
