@@ -85,12 +85,17 @@ func TestParsePE(t *testing.T) {
 
 // TestSplittable tells libraries that can be split from others with device code.
 func TestSplittable(t *testing.T) {
+	// The bundle is in the first section, at 0x1000.
+	wrapper := binary.LittleEndian.AppendUint32(nil, embedding.MagicHIP)
+	wrapper = binary.LittleEndian.AppendUint32(wrapper, 1)
+	wrapper = binary.LittleEndian.AppendUint64(wrapper, 0x1000)
+	wrapper = append(wrapper, make([]byte, 8)...)
 	for name, test := range map[string]struct {
 		data []byte
 		fat  bool
 		why  string
 	}{
-		"Windows, HIP code": {peFile(".hip_fat", "bundle", ".hipFatB", "wrapper"), false, "libraries for Windows cannot be split"},
+		"Windows, HIP code": {peFile(".hip_fat", string(fixture.Bundle(t, "gfx90a")), ".hipFatB", string(wrapper)), false, "libraries for Windows cannot be split"},
 		"Windows":           {peFile(".text", "code"), false, ""},
 		"text":              {[]byte("text"), false, ""},
 		"library":           {fixture.HIPLibrary(t, []string{"gfx90a"}), true, ""},

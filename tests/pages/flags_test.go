@@ -14,9 +14,11 @@ import (
 
 // otherFlags are flags of programs that the test machine does not have.
 var otherFlags = map[string]string{
-	"-top":           "go tool pprof",
-	"--tool":         "valgrind",
-	"-parallel-jobs": "clang before 22",
+	"-supports-workers":           "removes an execution requirement, in --modify_execution_info",
+	"-supports-multiplex-workers": "removes an execution requirement, in --modify_execution_info",
+	"-top":                        "go tool pprof",
+	"--tool":                      "valgrind",
+	"-parallel-jobs":              "clang before 22",
 	"--incompatible_bazel_test_exec_run_under":      "Bazel 9",
 	"--incompatible_compact_repo_mapping_manifest":  "Bazel 9",
 	"--incompatible_disable_autoloads_in_main_repo": "Bazel 9",
