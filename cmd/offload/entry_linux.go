@@ -2,6 +2,8 @@
 
 package main
 
+//lint:file-ignore U1000 the entry point in assembly uses these variables
+
 // Variables of the entry point of the program, offload_entry in entry_linux_*.s. It ends a process whose limit of
 // address space is less than leastSpace, with spaceMessage and exit code 1. If the limit is from usedSpace to
 // largeSpace, it lowers it to usedSpace: the runtime of Go then reserves what it can do without, and has no

@@ -254,7 +254,7 @@ func (w *wheelSplit) device(gpu string) *deviceWheel {
 		switch {
 		case len(in) == 0:
 		case len(all) > 1 && len(in) == len(all):
-			suffix, extras = f.Name, nil
+			extras = nil // those of the processors of the family
 			fallthrough
 		case len(all) == 1:
 			suffix = f.Name

@@ -228,12 +228,18 @@ var (
 	thirdArgument = []form{{"\x48\x8d\x15", true}, {"\x48\x8d\x0d", true}, {"\xba", false}, {"\xb9", false}}
 )
 
-// argument returns the address of size bytes in the file that the last of the instructions before a call sets.
+// argument returns the address of size bytes in the file that the last of the instructions before a call sets: an
+// earlier one can be of the function before. Instructions with relative addresses, of which there are fewer by
+// chance, are preferred.
 func (r *reader) argument(code []byte, addr uint64, forms []form, size uint64) (value uint64, ok bool) {
+	last := -1
 	for _, form := range forms {
+		if ok && !form.relative {
+			break
+		}
 		for end := len(code); ; {
 			i := bytes.LastIndex(code[:end], []byte(form.bytes))
-			if i < 0 {
+			if i <= last {
 				break
 			}
 			end = i
@@ -241,14 +247,15 @@ func (r *reader) argument(code []byte, addr uint64, forms []form, size uint64) (
 			if after > len(code) {
 				continue
 			}
-			value := uint64(binary.LittleEndian.Uint32(code[after-4:]))
+			found := uint64(binary.LittleEndian.Uint32(code[after-4:]))
 			if form.relative {
-				value = addr + uint64(after) + uint64(int64(int32(value)))
+				found = addr + uint64(after) + uint64(int64(int32(found)))
 			}
-			if _, ok := r.f.Offset(value, size); ok {
-				return value, true
+			if _, inside := r.f.Offset(found, size); inside {
+				last, value, ok = i, found, true
+				break
 			}
 		}
 	}
-	return 0, false
+	return value, ok
 }

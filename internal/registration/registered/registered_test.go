@@ -18,7 +18,10 @@ var le = binary.LittleEndian
 type library struct {
 	names    []string
 	indirect bool // call [rip + n]
-	other    string
+	// fourth sets the fourth argument and copies it to the third, after an instruction of another function that sets
+	// the third.
+	fourth bool
+	other  string
 }
 
 const (
@@ -66,9 +69,18 @@ func (l library) build() []byte {
 	at, text := codeAt, namesAt
 	for _, name := range l.names {
 		copy(b[text:], name)
+		if l.fourth {
+			copy(b[at:], "\x48\x8d\x15") // lea rdx, [rip + the name of the function]
+			le.PutUint32(b[at+3:], uint32(stringsAt+1-(at+7)))
+			at += 7
+		}
 		copy(b[at:], "\x48\x8d\x15") // lea rdx, [rip + name]
 		le.PutUint32(b[at+3:], uint32(text-(at+7)))
 		copy(b[at+7:], "\x48\x89\xd1") // mov rcx, rdx
+		if l.fourth {
+			b[at+2] = 0x0d                 // lea rcx
+			copy(b[at+7:], "\x48\x89\xca") // mov rdx, rcx
+		}
 		if l.indirect {
 			copy(b[at+10:], "\xff\x15")
 			le.PutUint32(b[at+12:], uint32(slotAt-(at+16)))
@@ -94,6 +106,7 @@ func TestKernels(t *testing.T) {
 	}{
 		"stub":          {library{names: names}, names, true},
 		"pointer":       {library{names: names, indirect: true}, names, true},
+		"fourth":        {library{names: names, fourth: true}, names, true},
 		"other":         {library{names: names, other: "other"}, nil, true},
 		"no call":       {library{}, nil, false},
 		"not printable": {library{names: []string{"a\x01", "scale"}}, []string{"scale"}, false},
