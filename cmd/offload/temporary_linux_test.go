@@ -104,6 +104,24 @@ func TestTemporaryFiles(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a reader that ends", func(t *testing.T) {
+		cmd := command("clang-linker-wrapper --wrapper-verbose --host-triple=x86_64-unknown-linux-gnu --linker-path=/bin/true host.o -o out")
+		read, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		read.Close()
+		cmd.Stderr = write
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		write.Close()
+		cmd.Wait()
+		if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGPIPE {
+			t.Errorf("got status %v, want the end by SIGPIPE", cmd.ProcessState)
+		}
+		tidy()
+	})
 	t.Run("worker", func(t *testing.T) {
 		var pack []string
 		for arch, flags := range map[string]uint32{"gfx1100": 0x41, "gfx1101": 0x46} {

@@ -207,6 +207,17 @@ func objects(t *testing.T, project, dir string) {
 	}
 }
 
+// hipRuntime compiles a stand-in for HIP's runtime, and returns the variables with which clang finds it instead of ROCm.
+func hipRuntime(t *testing.T, project string) (env []string) {
+	t.Helper()
+	runtime, dir := filepath.Join(project, "examples/hip_kernels/runtime"), t.TempDir()
+	cmd := exec.Command(llvm.Tool(t, "clang"), "-shared", "-fPIC", filepath.Join(runtime, "stand_in.c"), "-o", filepath.Join(dir, "libamdhip64.so"))
+	if printed, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, printed)
+	}
+	return []string{"LIBRARY_PATH=" + dir, "LD_LIBRARY_PATH=" + dir, "CCC_OVERRIDE_OPTIONS=# +-nogpuinc +-nogpulib +-I" + runtime}
+}
+
 // environment returns variables with programs of a directory first on PATH, and an empty home
 // directory, so that the commands of a page do not change the user's files. Go and bazelw keep
 // their caches.
@@ -268,7 +279,11 @@ func TestCommands(t *testing.T) {
 				libraries(t, project, dir)
 				objects(t, project, dir)
 			}
-			play(t, dir, environment(t, bin), steps)
+			env := environment(t, bin)
+			if p.path == "docs/howto/edited_kernels.md" {
+				env = append(env, hipRuntime(t, project)...)
+			}
+			play(t, dir, env, steps)
 		})
 	}
 	t.Logf("%d pages: %v", len(ran), slices.Sorted(maps.Keys(ran)))

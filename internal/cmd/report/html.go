@@ -108,6 +108,20 @@ func bad(n int) string {
 	return ` class="low"`
 }
 
+// attribute returns a text as the value of an attribute. What printable.Name escapes is written as a reference
+// to the character, so that the script reads the exact text.
+func attribute(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if c := string(r); printable.Name(c) == c {
+			b.WriteString(html.EscapeString(c))
+		} else {
+			fmt.Fprintf(&b, "&#x%x;", r)
+		}
+	}
+	return b.String()
+}
+
 // noun returns the noun for what a size measures.
 func noun(n int, s string) string { return "in " + printable.Count(n, s) }
 
@@ -116,7 +130,7 @@ func (r *Report) archRows() string {
 	var b strings.Builder
 	for _, t := range r.totals() {
 		fmt.Fprintf(&b, "<tr data-arch=\"%s\"><td>%s</td><td data-field=\"images\">%d</td><td>%s</td><td data-field=\"size\">%d</td><td data-field=\"kernels\">%d</td><td data-field=\"worst\">%s</td><td data-field=\"sgpr_spills\">%d</td><td data-field=\"vgpr_spills\"%s>%d</td><td data-field=\"scratch\"%s>%d</td></tr>\n",
-			html.EscapeString(printable.Name(t.arch)), html.EscapeString(printable.Name(dash(t.arch))), t.images, printable.Size(t.size), t.size, t.kernels, t.waves(), t.sgprs, bad(t.vgprs), t.vgprs, bad(t.scratch), t.scratch)
+			attribute(t.arch), html.EscapeString(printable.Name(dash(t.arch))), t.images, printable.Size(t.size), t.size, t.kernels, t.waves(), t.sgprs, bad(t.vgprs), t.vgprs, bad(t.scratch), t.scratch)
 	}
 	return b.String()
 }
@@ -173,7 +187,7 @@ func (r *Report) diffSection() string {
 			class = " class=\"down\""
 		}
 		fmt.Fprintf(&b, "<tr data-arch=\"%s\" data-change=\"%s\"><td>%s</td><td class=\"t\">%s</td><td data-field=\"old_size\" title=\"%d\">%s</td><td data-field=\"new_size\" title=\"%d\">%s</td><td%s>%s</td></tr>\n",
-			html.EscapeString(printable.Name(a.Arch)), a.Change, html.EscapeString(printable.Name(dash(a.Arch))), a.Change, a.OldSize, printable.Size(a.OldSize), a.NewSize, printable.Size(a.NewSize), class, growth(a))
+			attribute(a.Arch), a.Change, html.EscapeString(printable.Name(dash(a.Arch))), a.Change, a.OldSize, printable.Size(a.OldSize), a.NewSize, printable.Size(a.NewSize), class, growth(a))
 	}
 	b.WriteString("</tbody>\n</table></div>\n")
 	if len(r.Diff.Kernels) == 0 {
@@ -458,7 +472,6 @@ func (d *pageData) kernel(k *kernels.Kernel, file, bundle int) {
 
 // string returns the index of a string.
 func (d *pageData) string(s string) int {
-	s = printable.Name(s)
 	i, ok := d.index[s]
 	if !ok {
 		i = len(d.Strings)

@@ -22,6 +22,8 @@ var (
 	mu    sync.Mutex
 	live  map[*Dir]bool
 	ended bool // whether RemoveAll was called
+
+	endOfPipe func() // ends what onEndOfPipe began
 )
 
 // New creates a directory in TMPDIR, or else /tmp. Its name is the pattern of [os.MkdirTemp]. Call Remove
@@ -45,6 +47,9 @@ func New(pattern string) (*Dir, error) {
 		live = map[*Dir]bool{}
 	}
 	live[d] = true
+	if len(live) == 1 {
+		endOfPipe = onEndOfPipe(RemoveAll)
+	}
 	return d, nil
 }
 
@@ -60,7 +65,10 @@ func (d *Dir) Remove() {
 	d.remove()
 	mu.Lock()
 	defer mu.Unlock()
-	delete(live, d)
+	if delete(live, d); len(live) == 0 && endOfPipe != nil {
+		endOfPipe()
+		endOfPipe = nil
+	}
 }
 
 // removeFor is how long remove waits for processes that were killed and still write.
