@@ -20,6 +20,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/launch/key"
 	"github.com/rules-offload/rules_offload/internal/launch/plan"
 	"github.com/rules-offload/rules_offload/internal/storage/guard"
+	"github.com/rules-offload/rules_offload/internal/storage/scratch"
 )
 
 // Options describe a compilation.
@@ -91,7 +92,7 @@ type run struct {
 
 	mu       sync.Mutex
 	programs map[string]*program
-	temp     string // the directory for temporary files, created by tempDir
+	temp     *scratch.Dir // for temporary files, created by tempDir; nil until then
 	warning  error
 }
 
@@ -136,8 +137,8 @@ const (
 func Run(ctx context.Context, opt Options) (*Outcome, error) {
 	r := &run{opt: &opt, files: key.NewFiles(), programs: map[string]*program{}, started: time.Now()}
 	err := guard.Contain(func() error { return r.run(ctx) })
-	if r.temp != "" {
-		os.RemoveAll(r.temp)
+	if r.temp != nil {
+		r.temp.Remove()
 	}
 	out := &Outcome{Warning: r.warning}
 	for _, s := range r.steps {
@@ -634,14 +635,14 @@ func (r *run) again(ctx context.Context, s *step) error {
 func (r *run) tempDir() (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.temp == "" {
-		dir, err := os.MkdirTemp("", "offload-launch-")
+	if r.temp == nil {
+		dir, err := scratch.New("offload-launch-")
 		if err != nil {
 			return "", err
 		}
 		r.temp = dir
 	}
-	return r.temp, nil
+	return r.temp.Path, nil
 }
 
 // warn keeps the first problem of the cache.
