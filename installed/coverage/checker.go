@@ -272,7 +272,6 @@ func (c *checker) read(f *images.File) (found code, err error) {
 	return found, err
 }
 
-// noMembers is place.members of an image that is in no archive.
 // noMembers is place.members of an image that is in no archive: the text of no strings.
 const noMembers = "[]"
 
