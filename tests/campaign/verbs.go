@@ -118,7 +118,7 @@ func (l *commandLine) write(dir string, input, good []byte) error {
 }
 
 // withoutFile are the verbs that read no device code themselves.
-var withoutFile = []string{"completion", "man", "compile", "link-device"}
+var withoutFile = []string{"completion", "man", "compile", "link-device", "launch", "cache stats", "cache clear", "cache trim", "cache verify", "on-gpu"}
 
 // tools are the entry functions of the tools that the program contains.
 var tools = map[string]func(context.Context, *command.Call) int{

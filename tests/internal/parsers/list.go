@@ -51,11 +51,11 @@ import (
 // List returns the parsers. Roots are directories that may be that of the module, for
 // the files in testdata.
 func List(roots ...string) ([]*Parser, error) {
-	bitcodes, err := testdata(roots, "bitcode", ".bc")
+	bitcodes, err := testdata(roots, "internal/llvm/bitcode", ".bc")
 	if err != nil {
 		return nil, err
 	}
-	objects, err := testdata(roots, "object", ".o")
+	objects, err := testdata(roots, "internal/elf/object", ".o")
 	if err != nil {
 		return nil, err
 	}

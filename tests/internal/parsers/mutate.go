@@ -299,7 +299,7 @@ func (m *Mutator) Below(n int) int { return m.m.below(n) }
 
 // Files returns seeds of the formats of whole files, by the name of the format.
 func Files(roots ...string) (map[string][]*Seed, error) {
-	bitcodes, err := testdata(roots, "bitcode", ".bc")
+	bitcodes, err := testdata(roots, "internal/llvm/bitcode", ".bc")
 	if err != nil {
 		return nil, err
 	}

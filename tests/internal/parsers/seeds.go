@@ -411,10 +411,10 @@ func textBundles() [][]byte {
 	return [][]byte{[]byte(one + two), []byte(one), []byte(strings.ReplaceAll(one+two, "//", "#"))}
 }
 
-// testdata returns files of a directory testdata of a package, whose name ends as given.
-func testdata(roots []string, pkg, end string) (list [][]byte, err error) {
+// testdata returns files of the directory testdata in the directory of a package, whose name ends as given.
+func testdata(roots []string, dir, end string) (list [][]byte, err error) {
 	for _, root := range roots {
-		names, err := filepath.Glob(filepath.Join(root, "*", pkg, "testdata", "*"+end))
+		names, err := filepath.Glob(filepath.Join(root, dir, "testdata", "*"+end))
 		if err != nil {
 			return nil, err
 		}
@@ -429,5 +429,5 @@ func testdata(roots []string, pkg, end string) (list [][]byte, err error) {
 			return list, nil
 		}
 	}
-	return nil, fmt.Errorf("no %s in the directory testdata of package %s below %v", end, pkg, roots)
+	return nil, fmt.Errorf("no %s in the directory testdata of %s below %v", end, dir, roots)
 }
