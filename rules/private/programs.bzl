@@ -94,7 +94,7 @@ def _built_program_impl(repository_ctx):
     root = repository_ctx.path(module).dirname
     repository_ctx.watch(module)
     repository_ctx.watch(Label("//:go.sum"))
-    for folder in ["cmd", "engine", "internal", "worker"]:
+    for folder in ["cmd", "engine", "installed", "internal", "worker"]:
         repository_ctx.watch_tree(root.get_child(folder))
     go = repository_ctx.path(repository_ctx.attr.go) if repository_ctx.attr.go else repository_ctx.which("go")
     if not go:
