@@ -13,8 +13,8 @@ var (
 	// opens /dev/null.
 	stdoutClosed uint32
 
-	leastSpace   uint64 = 832 << 20
+	leastSpace   uint64 = 960 << 20
 	usedSpace    uint64 = 1096 << 20
 	largeSpace   uint64 = 1408 << 20
-	spaceMessage        = "offload: the limit of address space (ulimit -v) is too small for the program: expected at least 851968 KiB; raise the limit\n"
+	spaceMessage        = "offload: the limit of address space (ulimit -v) is too small for the program: expected at least 983040 KiB; raise the limit\n"
 )

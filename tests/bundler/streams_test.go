@@ -94,9 +94,9 @@ func TestAddressSpace(t *testing.T) {
 	t.Parallel()
 	ours, _ := programs(t)
 	dir := streamInputs(t, ours)
-	const least = 851968
+	const least = 983040
 	for _, limit := range []int{
-		1000, 100_000, 400_000, 700_000, least - 1, least, 900_000, 1_000_000, 1_050_000, 1_100_000, 1_122_000, 1_150_000, 1_170_000, 1_200_000, 1_250_000,
+		1000, 100_000, 400_000, 700_000, 900_000, least - 1, least, 1_000_000, 1_050_000, 1_100_000, 1_122_000, 1_150_000, 1_170_000, 1_200_000, 1_250_000,
 		1_300_000, 1_350_000, 1_400_000, 1_441_000, 1_442_000, 1_500_000, 2_000_000,
 	} {
 		for _, args := range []string{tool + " -type=bc -list -input=b", "offload inspect p"} {
@@ -123,7 +123,7 @@ func TestMemoryInAddressSpace(t *testing.T) {
 	if code != 0 {
 		t.Fatal(text)
 	}
-	for _, limit := range []int{852_000, 900_000, 1_000_000, 1_122_000, 1_300_000, 1_442_000, 1_600_000} {
+	for _, limit := range []int{983_040, 1_000_000, 1_122_000, 1_300_000, 1_442_000, 1_600_000} {
 		for _, args := range []string{
 			tool + " -type=bc -list -input=packed", tool + " -type=bc -unbundle -targets=hip-amdgcn-amd-amdhsa--gfx90a -input=packed -output=out",
 			tool + " -type=bc -compress -targets=host-x86_64-unknown-linux-gnu,hip-amdgcn-amd-amdhsa--gfx90a -input=d -input=large -output=out",
