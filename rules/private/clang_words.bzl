@@ -29,14 +29,14 @@ def _name(command):
     return command[0].rpartition("/")[2]
 
 def _value_after(words, flag):
-    """Returns the word after a flag, empty if there is none."""
+    """Returns the word after a flag, empty if the flag is missing."""
     for word, following in zip(words, words[1:]):
         if word == flag:
             return following
     return ""
 
 def _starting(words, prefix):
-    """Returns the rest of the last word with a prefix, empty if there is none."""
+    """Returns the rest of the last word with a prefix, empty without such a word."""
     found = [word.removeprefix(prefix) for word in words if word.startswith(prefix)]
     return found[-1] if found else ""
 

@@ -11,7 +11,7 @@ def _is_below(path, folder):
     return path == folder or path.startswith(folder + "/")
 
 def _links(repository_ctx, root):
-    """Returns the links below a directory: a dict from relative path to the real path of the target, empty if there is none."""
+    """Returns the links below a directory: a dict from relative path to the real path of the target, empty if the target is missing."""
     answer = repository_ctx.execute(["sh", "-c", _SCRIPT, "sh", root])
     links = {}
     for line in answer.stdout.splitlines():

@@ -113,7 +113,7 @@ func (f *Files) exists(dir, name string) (exists, isDir bool) {
 	}
 }
 
-// list returns the names in a directory, nil if there is none.
+// list returns the names in a directory, nil without any.
 func (f *Files) list(dir string) map[string]bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -102,7 +102,7 @@ func (v *Variant) Key(base [32]byte) [32]byte {
 }
 
 // Find returns the first variant whose files are as they were. search are the directories in
-// which headers are searched. If there is none, why names a file of the latest variant that changed.
+// which headers are searched. If no variant matches, why names a file of the latest one that changed.
 func (m Manifest) Find(f *Files, search []string) (found *Variant, why string) {
 	for i := range m {
 		changed := m[i].changed(f, search)
